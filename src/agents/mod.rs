@@ -1,0 +1,228 @@
+//! One folder or file per CLI, and the seam they all share with the run.
+//!
+//! An agent is a static table plus `launch`, which plans one start and gives the protocol it speaks:
+//! a [`Decoder`] (sans I/O: lines in, messages and stdin frames out) or a [`Dialogue`] (an async
+//! conversation). Adding a CLI touches its own folder and one line of [`REGISTRY`].
+
+pub mod evidence;
+pub mod foreign;
+#[cfg(test)]
+pub mod testing;
+
+use std::any::Any;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, watch};
+
+use crate::contract::{AgentplugError, BlockedFlag, Capabilities, ExecuteOptions, Message, Os, Outcome};
+use crate::process::env::ChildEnv;
+use crate::process::files::RunFiles;
+use crate::process::probe::Prober;
+use crate::process::stderr::StderrTail;
+
+pub use evidence::{End, Evidence, Exit, Stop, StopReason, Verdict, converge};
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Every provider, in the order `providers` lists them.
+pub static REGISTRY: &[&Agent] = &[];
+
+pub fn find(id: &str) -> Option<&'static Agent> {
+    REGISTRY.iter().copied().find(|a| a.id == id)
+}
+
+/// The static table of one CLI.
+pub struct Agent {
+    pub id: &'static str,
+    /// The name in error texts ("cursor-agent timed out after 5s").
+    pub name: &'static str,
+    /// Default command names, tried in order.
+    pub executables: &'static [&'static str],
+    /// Folders where installers put it outside PATH, tried after PATH and the login shell. `~/` is the home.
+    pub known_paths: &'static [&'static str],
+    pub min_version: Option<&'static str>,
+    /// Flags of ours that callers' arguments may not repeat.
+    pub blocked: &'static [BlockedFlag],
+    /// What customArgs get appended to, for people.
+    pub launch_header: &'static str,
+    pub capabilities: Capabilities,
+    /// Default of `idleTimeoutMs`.
+    pub idle_timeout: Duration,
+    /// How long pipes may stay open after the leader's exit.
+    pub drain: Duration,
+    /// Checks that need no machine (a prompt the CLI cannot take). Runs inside `execute`, before anything starts.
+    pub check: fn(prompt: &str, options: &ExecuteOptions) -> Result<(), AgentplugError>,
+    /// Plans one start. Must not spawn anything but probes.
+    pub launch: for<'a> fn(&'a LaunchContext<'a>) -> BoxFuture<'a, Result<Launch, AgentplugError>>,
+}
+
+pub fn no_check(_: &str, _: &ExecuteOptions) -> Result<(), AgentplugError> {
+    Ok(())
+}
+
+/// What is known when a start is planned.
+pub struct LaunchContext<'a> {
+    pub prompt: &'a str,
+    pub options: &'a ExecuteOptions,
+    /// The environment the child will get, before `Launch::env`.
+    pub env: &'a ChildEnv,
+    /// The resolved executable, absolute.
+    pub program: &'a PathBuf,
+    /// Cached `--version` / `--help` of this executable.
+    pub prober: &'a Prober,
+    /// Private temp files of this run (0600 in a 0700 folder), removed when the run ends.
+    pub files: &'a RunFiles,
+    pub os: Os,
+    pub run_id: &'a str,
+    /// 1, or 2 after [`Evidence::retry`].
+    pub attempt: u32,
+}
+
+/// One planned start.
+pub struct Launch {
+    /// Arguments after the executable and the launch prefix.
+    pub args: Vec<String>,
+    /// Added last; wins over the caller's entries.
+    pub env: Vec<(String, String)>,
+    pub protocol: Protocol,
+    /// Dropped when the run ends: files to restore, locks to release.
+    pub guards: Vec<Box<dyn Any + Send>>,
+}
+
+impl Launch {
+    pub fn lines(args: Vec<String>, decoder: impl Decoder + 'static) -> Self {
+        Launch { args, env: Vec::new(), protocol: Protocol::Lines(Box::new(decoder)), guards: Vec::new() }
+    }
+    pub fn dialogue(args: Vec<String>, dialogue: impl Dialogue + 'static) -> Self {
+        Launch { args, env: Vec::new(), protocol: Protocol::Dialogue(Box::new(dialogue)), guards: Vec::new() }
+    }
+}
+
+pub enum Protocol {
+    Lines(Box<dyn Decoder>),
+    Dialogue(Box<dyn Dialogue>),
+}
+
+/// A line of stdout without its line end: valid UTF-8, trimmed, never empty, no lone surrogate escapes,
+/// terminal escape sequences before the frame cut off.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    pub text: &'a str,
+    /// false: stdout ended within this line.
+    pub terminated: bool,
+}
+
+/// What a decoder gives back for one input.
+#[derive(Debug, Default)]
+pub struct Output {
+    pub messages: Vec<Message>,
+    /// Whole frames for stdin, written in order by one writer.
+    pub writes: Vec<Vec<u8>>,
+    /// Close stdin once everything before is written.
+    pub close_stdin: bool,
+    /// The CLI's terminal event was seen: the process gets a bounded time to exit.
+    pub terminal: bool,
+    /// Do not wait for the exit: stop the tree now (CLIs that leave a worker behind).
+    pub stop_now: bool,
+}
+
+impl Output {
+    pub fn emit(&mut self, message: Message) {
+        self.messages.push(message);
+    }
+    /// Queues one JSON value as a line.
+    pub fn write_json(&mut self, value: &impl serde::Serialize) {
+        let mut bytes = serde_json::to_vec(value).expect("our own frames serialize");
+        bytes.push(b'\n');
+        self.writes.push(bytes);
+    }
+    pub fn write(&mut self, bytes: impl Into<Vec<u8>>) {
+        self.writes.push(bytes.into());
+    }
+}
+
+/// Turns one CLI's stdout lines into Messages and evidence. Does no I/O.
+pub trait Decoder: Send {
+    /// Once, right after the spawn: the prompt on stdin, or nothing (then stdin must be closed here).
+    fn open(&mut self, out: &mut Output);
+    fn line(&mut self, line: Line<'_>, out: &mut Output);
+    /// stdout has ended: flush what was held back.
+    fn end_of_stdout(&mut self, _out: &mut Output) {}
+    /// What was seen, once the process is gone.
+    fn evidence(&mut self, end: &End) -> Evidence;
+    /// Last word on the outcome (resume phrases are matched here, on raw text). Redaction follows after it.
+    fn conclude(&mut self, _outcome: &mut Outcome, _end: &End) {}
+}
+
+/// A conversation over the child's stdin and stdout.
+pub trait Dialogue: Send {
+    /// Ends when the turn is over, on a protocol fault, at the end of stdout, or soon after `io.stop` fired
+    /// (the protocol's own cancel is sent from here). Dropping the future must be safe at any await.
+    fn converse<'a>(&'a mut self, io: DialogueIo) -> BoxFuture<'a, ()>;
+    fn evidence(&mut self, end: &End) -> Evidence;
+    fn conclude(&mut self, _outcome: &mut Outcome, _end: &End) {}
+}
+
+pub struct DialogueIo {
+    pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+    pub emit: Emitter,
+    pub stop: StopSignal,
+    /// Live view of the last bytes of stderr.
+    pub stderr: StderrTail,
+}
+
+/// Where a dialogue sends its Messages; waits while a slow reader holds the queue full.
+#[derive(Clone)]
+pub struct Emitter {
+    messages: mpsc::Sender<Message>,
+    terminal: Arc<AtomicBool>,
+}
+
+impl Emitter {
+    pub fn new(messages: mpsc::Sender<Message>) -> Self {
+        Emitter { messages, terminal: Arc::default() }
+    }
+    pub async fn send(&self, message: Message) {
+        // The receiver lives as long as the run; after its end nobody can read the message any more.
+        let _ = self.messages.send(message).await;
+    }
+    /// Marks the CLI's terminal event: a stop or limit that fires later does not change the outcome.
+    pub fn terminal(&self) {
+        self.terminal.store(true, Ordering::SeqCst);
+    }
+    pub fn is_terminal(&self) -> bool {
+        self.terminal.load(Ordering::SeqCst)
+    }
+}
+
+/// Tells a dialogue that the run is being stopped.
+#[derive(Clone)]
+pub struct StopSignal(pub watch::Receiver<Option<Stop>>);
+
+impl StopSignal {
+    pub fn pair() -> (watch::Sender<Option<Stop>>, StopSignal) {
+        let (tx, rx) = watch::channel(None);
+        (tx, StopSignal(rx))
+    }
+    pub fn now(&self) -> Option<Stop> {
+        self.0.borrow().clone()
+    }
+    /// Waits for the stop; never returns while the run goes on.
+    pub async fn requested(&mut self) -> Stop {
+        loop {
+            if let Some(stop) = self.0.borrow_and_update().clone() {
+                return stop;
+            }
+            if self.0.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The last bytes of stderr.
+
+use std::sync::{Arc, Mutex};
+
+use crate::contract::limits::STDERR_TAIL_BYTES;
+
+/// A shared ring of the last [`STDERR_TAIL_BYTES`] bytes.
+#[derive(Clone, Default)]
+pub struct StderrTail(Arc<Mutex<Ring>>);
+
+#[derive(Default)]
+struct Ring {
+    bytes: Vec<u8>,
+    total: u64,
+}
+
+impl StderrTail {
+    pub fn push(&self, chunk: &[u8]) {
+        let mut ring = self.lock();
+        ring.total += chunk.len() as u64;
+        ring.bytes.extend_from_slice(chunk);
+        let excess = ring.bytes.len().saturating_sub(STDERR_TAIL_BYTES);
+        ring.bytes.drain(..excess);
+    }
+
+    /// Bytes seen in all.
+    pub fn total(&self) -> u64 {
+        self.lock().total
+    }
+
+    /// The tail as text: fragments of characters removed, trimmed. When the front was cut off, everything up
+    /// to the first white space goes too: it may be the second half of a secret whose key no rule sees any more.
+    pub fn text(&self) -> String {
+        let ring = self.lock();
+        let mut bytes = &ring.bytes[..];
+        if ring.total > bytes.len() as u64 {
+            let cut = bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(bytes.len());
+            bytes = &bytes[cut..];
+        }
+        String::from_utf8_lossy(bytes).replace('\u{fffd}', "").trim().to_owned()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Ring> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_end_and_drops_a_cut_word() {
+        let tail = StderrTail::default();
+        tail.push(b"  short \xf0\x9f ");
+        assert_eq!(tail.text(), "short");
+        tail.push(&[b'x'; STDERR_TAIL_BYTES]);
+        tail.push(b" end");
+        assert_eq!(tail.text(), "end");
+        assert_eq!(tail.total(), 11 + STDERR_TAIL_BYTES as u64 + 4);
+    }
+}

@@ -1,0 +1,4 @@
+//! Framing: lines and JSON. Knows no process and no CLI.
+
+pub mod json;
+pub mod lines;
