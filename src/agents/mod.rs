@@ -4,6 +4,7 @@
 //! a [`Decoder`] (sans I/O: lines in, messages and stdin frames out) or a [`Dialogue`] (an async
 //! conversation). Adding a CLI touches its own folder and one line of [`REGISTRY`].
 
+pub mod args;
 pub mod evidence;
 pub mod foreign;
 #[cfg(test)]
