@@ -7,6 +7,7 @@
 pub mod args;
 pub mod evidence;
 pub mod foreign;
+pub mod native;
 #[cfg(test)]
 pub mod testing;
 
@@ -87,6 +88,8 @@ pub struct LaunchContext<'a> {
 
 /// One planned start.
 pub struct Launch {
+    /// Started instead of the resolved executable: the native binary behind its launcher.
+    pub program: Option<PathBuf>,
     /// Arguments after the executable and the launch prefix.
     pub args: Vec<String>,
     /// Added last; wins over the caller's entries.
@@ -98,10 +101,13 @@ pub struct Launch {
 
 impl Launch {
     pub fn lines(args: Vec<String>, decoder: impl Decoder + 'static) -> Self {
-        Launch { args, env: Vec::new(), protocol: Protocol::Lines(Box::new(decoder)), guards: Vec::new() }
+        Self::new(args, Protocol::Lines(Box::new(decoder)))
     }
     pub fn dialogue(args: Vec<String>, dialogue: impl Dialogue + 'static) -> Self {
-        Launch { args, env: Vec::new(), protocol: Protocol::Dialogue(Box::new(dialogue)), guards: Vec::new() }
+        Self::new(args, Protocol::Dialogue(Box::new(dialogue)))
+    }
+    fn new(args: Vec<String>, protocol: Protocol) -> Self {
+        Launch { program: None, args, env: Vec::new(), protocol, guards: Vec::new() }
     }
 }
 
