@@ -8,19 +8,34 @@ use crate::contract::limits::STDERR_TAIL_BYTES;
 #[derive(Clone, Default)]
 pub struct StderrTail(Arc<Mutex<Ring>>);
 
+/// Sees each chunk as it comes; must not block.
+type Tap = Box<dyn FnMut(&[u8]) + Send>;
+
 #[derive(Default)]
 struct Ring {
     bytes: Vec<u8>,
     total: u64,
+    tap: Option<Tap>,
 }
 
 impl StderrTail {
     pub fn push(&self, chunk: &[u8]) {
         let mut ring = self.lock();
+        if let Some(tap) = &mut ring.tap {
+            tap(chunk);
+        }
         ring.total += chunk.len() as u64;
         ring.bytes.extend_from_slice(chunk);
         let excess = ring.bytes.len().saturating_sub(STDERR_TAIL_BYTES);
         ring.bytes.drain(..excess);
+    }
+
+    /// Hands every byte to `tap` from now on, for an agent that reads more from stderr than its end. What is
+    /// in the ring already comes first. One tap at a time.
+    pub fn tap(&self, mut tap: impl FnMut(&[u8]) + Send + 'static) {
+        let mut ring = self.lock();
+        tap(&ring.bytes);
+        ring.tap = Some(Box::new(tap));
     }
 
     /// Bytes seen in all.
@@ -58,5 +73,18 @@ mod tests {
         tail.push(b" end");
         assert_eq!(tail.text(), "end");
         assert_eq!(tail.total(), 11 + STDERR_TAIL_BYTES as u64 + 4);
+    }
+
+    #[test]
+    fn a_tap_sees_every_byte() {
+        let tail = StderrTail::default();
+        tail.push(b"early ");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = seen.clone();
+        tail.tap(move |chunk| sink.lock().unwrap().extend_from_slice(chunk));
+        let long = [b'x'; STDERR_TAIL_BYTES * 2];
+        tail.push(&long);
+        tail.push(b" end");
+        assert_eq!(*seen.lock().unwrap(), [&b"early "[..], &long, b" end"].concat());
     }
 }
