@@ -1,4 +1,5 @@
-//! Framing: lines and JSON. Knows no process and no CLI.
+//! Framing: lines, JSON and JSON-RPC. Knows no process and no CLI.
 
 pub mod json;
 pub mod lines;
+pub mod rpc;
