@@ -46,6 +46,9 @@ export async function must(command, args, options) {
   if (code !== 0) throw new Error(`${[command, ...args].join(' ')} failed with exit code ${code}`)
 }
 
+/** The entry point of biome, to be run by Node.js: node_modules/.bin holds shell scripts on Windows. */
+export const biome = () => path.join(ROOT, 'node_modules/@biomejs/biome/bin/biome')
+
 /** The version of a direct dev dependency in node_modules, or undefined. */
 function installedVersion(name) {
   const file = `node_modules/${name}/package.json`
