@@ -8,6 +8,7 @@ pub mod args;
 pub mod evidence;
 pub mod foreign;
 pub mod native;
+pub mod opencode;
 #[cfg(test)]
 pub mod testing;
 
@@ -33,7 +34,7 @@ pub use evidence::{End, Evidence, Exit, Stop, StopReason, Verdict, converge};
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Every provider, in the order `providers` lists them.
-pub static REGISTRY: &[&Agent] = &[];
+pub static REGISTRY: &[&Agent] = &[&opencode::AGENT];
 
 pub fn find(id: &str) -> Option<&'static Agent> {
     REGISTRY.iter().copied().find(|a| a.id == id)
