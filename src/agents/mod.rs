@@ -5,10 +5,12 @@
 //! conversation). Adding a CLI touches its own folder and one line of [`REGISTRY`].
 
 pub mod args;
+pub mod deveco;
 pub mod evidence;
 pub mod foreign;
 pub mod native;
 pub mod opencode;
+pub mod prompt;
 #[cfg(test)]
 pub mod testing;
 
@@ -34,7 +36,7 @@ pub use evidence::{End, Evidence, Exit, Stop, StopReason, Verdict, converge};
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Every provider, in the order `providers` lists them.
-pub static REGISTRY: &[&Agent] = &[&opencode::AGENT];
+pub static REGISTRY: &[&Agent] = &[&opencode::AGENT, &deveco::AGENT];
 
 pub fn find(id: &str) -> Option<&'static Agent> {
     REGISTRY.iter().copied().find(|a| a.id == id)

@@ -23,8 +23,6 @@ pub const BLOCKED: &[BlockedFlag] = &[
     standalone("--thinking"),
 ];
 
-pub const OLD_PERMISSION_FLAG: &str = "--dangerously-skip-permissions";
-
 /// Flags that changed between versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dialect {
@@ -34,12 +32,14 @@ pub struct Dialect {
 }
 
 impl Dialect {
+    pub const OLD: Dialect = Dialect { permission: "--dangerously-skip-permissions", thinking: false };
+
     /// Before 1.15 an unknown `--auto` ends the start; around 1.18.8 the old name was taken without effect, and
     /// the run stalled at the first permission question. So the help text decides; without one, the old name.
     pub fn of(help: Option<&Probe>) -> Dialect {
         let text = help.map(|h| format!("{}\n{}", h.stdout, h.stderr)).unwrap_or_default();
         let has = |flag: &str| text.split(|c: char| c.is_whitespace() || c == ',').any(|word| word == flag);
-        let permission = if has("--auto") { "--auto" } else { OLD_PERMISSION_FLAG };
+        let permission = if has("--auto") { "--auto" } else { Self::OLD.permission };
         Dialect { permission, thinking: has("--thinking") }
     }
 }
@@ -63,7 +63,7 @@ pub fn build(options: &ExecuteOptions, dialect: Dialect) -> Vec<String> {
 }
 
 /// Words that belong to no flag would be put in front of the prompt.
-pub fn without_positionals(args: Vec<String>) -> Vec<String> {
+fn without_positionals(args: Vec<String>) -> Vec<String> {
     const TAKE_NOTHING: &[&str] =
         &["--print-logs", "--pure", "--fork", "--share", "--help", "-h", "--version", "-v"];
     const TAKE_MANY: &[&str] = &["--file", "-f"];
@@ -95,7 +95,7 @@ pub fn without_positionals(args: Vec<String>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const OLD: Dialect = Dialect { permission: OLD_PERMISSION_FLAG, thinking: false };
+    const OLD: Dialect = Dialect::OLD;
 
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()

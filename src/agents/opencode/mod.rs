@@ -17,7 +17,7 @@ use crate::contract::limits::DRAIN_AFTER_EXIT;
 use crate::contract::provider::{McpSupport, PromptVia};
 use crate::contract::{AgentplugError, Capabilities, ErrorCode, ExecuteOptions};
 
-pub use args::{build as run_args, without_positionals};
+pub use args::{BLOCKED, Dialect, build as run_args};
 use decoder::{EventDecoder, Plan};
 
 /// It prints nothing while it retries a failing model service, for as long as it takes.
@@ -34,7 +34,7 @@ pub static AGENT: Agent = Agent {
     executables: &["opencode"],
     known_paths: &["~/.opencode/bin"],
     min_version: None,
-    blocked: args::BLOCKED,
+    blocked: BLOCKED,
     launch_header: "opencode run (json)",
     capabilities: Capabilities {
         model: true,
@@ -82,7 +82,7 @@ fn launch<'a>(ctx: &'a LaunchContext<'a>) -> BoxFuture<'a, Result<Launch, Agentp
         if let Err(e) = &help {
             tracing::warn!("opencode run --help failed, so the flags of an old version are used: {e}");
         }
-        let args = args::build(options, args::Dialect::of(help.as_ref().ok()));
+        let args = run_args(options, Dialect::of(help.as_ref().ok()));
         let version = ctx.prober.cached_version();
         let decoder = EventDecoder::new(Plan {
             name: AGENT.name,
