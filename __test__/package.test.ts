@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -7,7 +7,6 @@ import { describe, expect, it } from 'vitest'
 
 const require = createRequire(import.meta.url)
 const { fileName, packageName, PLATFORMS, platformOf, thisHost } = require('../binding.js')
-// @ts-expect-error: plain JavaScript without declarations
 const { publishedManifest, stage } = await import('../scripts/stage.mjs')
 
 type Platform = { id: string; os: string; cpu: string; libc?: string }
@@ -21,7 +20,7 @@ describe('platform packages', () => {
     expect(readdirSync(path.join(root, 'npm')).sort()).toEqual(PLATFORMS.map((p: Platform) => p.id).sort())
   })
 
-  it.each(PLATFORMS.map((p: Platform) => [p.id, p] as const))('%s says what the loader expects', (id, p) => {
+  it.each<Platform>(PLATFORMS)('$id says what the loader expects', ({ id, ...p }) => {
     const { name, version, os, cpu, libc, main, files, license, engines } = json(`npm/${id}/package.json`)
     expect({ name, version, os, cpu, libc, main, files, license, engines }).toEqual({
       name: packageName(id),
@@ -63,7 +62,8 @@ describe('the package', () => {
 
   it('packs what it lists and nothing else', () => {
     const out = path.join(mkdtempSync(path.join(tmpdir(), 'agentplug-')), 'npm')
-    const main = stage(root, out).at(-1)
+    stage(root, out)
+    const main = path.join(out, 'agentplug')
     expect(readdirSync(main).sort()).toEqual(
       [...manifest.files, 'LICENSE', 'README.md', 'package.json'].sort(),
     )
@@ -85,13 +85,12 @@ describe('the package', () => {
         encoding: 'utf8',
         env: { ...process.env, AGENTPLUG_BINDING: '' },
       })
-    const { cpSync } = require('node:fs')
     cpSync(path.join(project, 'staged/agentplug'), path.join(modules, 'agentplug'), { recursive: true })
     cpSync(path.join(project, 'staged', id), path.join(modules, packageName(id)), { recursive: true })
 
     const names = 'execute, providers, capabilities, AgentplugError'
     const show =
-      'console.log(typeof execute, typeof capabilities, providers.length, new AgentplugError() instanceof Error)'
+      'console.log(typeof execute, typeof capabilities, providers.length, AgentplugError.prototype instanceof Error)'
     const said = 'function function 17 true\n'
     expect(script(`import { ${names} } from 'agentplug'; ${show}`, ['--input-type=module'])).toBe(said)
     expect(script(`const { ${names} } = require('agentplug'); ${show}`, [])).toBe(said)

@@ -70,29 +70,31 @@ export async function ensureInstalled() {
 /**
  * Builds the addon and puts it beside binding.js as `agentplug.<platform>.node`. Cargo decides what is out of
  * date. Gives the path of the addon.
- * @param {{ release?: boolean, target?: string }} options `target`: a Rust target of the platform table to
- * cross-compile for
+ * @param {{ release?: boolean, target?: string, zig?: boolean }} options `target`: a Rust target of the platform
+ * table; `zig`: link with cargo-zigbuild (a released addon for Linux, loadable where glibc is old)
  */
-export async function ensureBuilt({ release = false, target } = {}) {
+export async function ensureBuilt({ release = false, target, zig = false } = {}) {
   const platform = target ? PLATFORMS.find(p => p.target === target) : platformOf(thisHost())
   if (!platform)
     throw new Error(`no entry in the platform table of binding.js for ${target ?? 'this machine'}`)
+  const args = [zig ? 'zigbuild' : 'build', '--lib', '--message-format=json-render-diagnostics']
+  if (release) args.push('--release')
+  if (target || zig)
+    args.push('--target', platform.target + (zig && platform.libc === 'glibc' ? `.${GLIBC}` : ''))
   let stdout = ''
-  await must(
-    'cargo',
-    [
-      'build',
-      '--lib',
-      '--message-format=json-render-diagnostics',
-      ...(release ? ['--release'] : []),
-      ...(target ? ['--target', target] : []),
-    ],
-    { onStdout: text => (stdout += text), env: buildEnv(platform) },
-  )
+  await must('cargo', args, {
+    env: buildEnv(platform),
+    onStdout: text => {
+      stdout += text
+    },
+  })
   const addon = path.join(ROOT, fileName(platform.id))
   replaceIfNewer(addonArtifact(stdout), addon)
   return addon
 }
+
+/** The oldest glibc that an addon linked with zig loads on. */
+const GLIBC = '2.17'
 
 function buildEnv(platform) {
   // Musl links the C library statically by default, which a library loaded into Node.js must not do.

@@ -191,3 +191,38 @@ export declare class AgentplugError extends Error {
   /** The option at fault, where one is. */
   readonly option?: string
 }
+
+/**
+ * Which options a provider uses and what its CLI tells. The README has the table of all of them.
+ * @throws {AgentplugError} `unknown-provider`
+ */
+export declare function capabilities(provider: Provider): Readonly<Capabilities>
+
+/** The oldest version of each CLI that can be driven. A provider that is absent takes any version. Frozen. */
+export declare const minVersions: Readonly<Partial<Record<Provider, string>>>
+
+/**
+ * What a run of the provider starts, in a few words for people: the command and subcommand that `extraArgs` and
+ * `customArgs` are added to.
+ * @throws {AgentplugError} `unknown-provider`
+ */
+export declare function launchHeader(provider: Provider): string
+
+/** The text with keys, tokens and credentials in URLs replaced, as in each error of a Result. */
+export declare function redact(text: string): string
+
+export type LogLevel = 'off' | 'error' | 'warn' | 'info' | 'debug' | 'trace'
+
+/** A line about what agentplug itself does: starts, stops, limits. Redacted; never holds a prompt. */
+export interface LogRecord {
+  level: Exclude<LogLevel, 'off'>
+  message: string
+}
+
+/**
+ * Sends agentplug's own log lines of this level and above to a callback; nothing is logged without one. One per
+ * thread: the last call counts, and `off` or no callback removes it. Lines are dropped rather than holding up a
+ * run, and a callback that throws is removed with a warning of the process.
+ * @throws {AgentplugError} `invalid-option`
+ */
+export declare function setLogger(level: LogLevel, callback?: ((record: LogRecord) => void) | null): void
