@@ -34,7 +34,12 @@ const COLUMNS = {
 function table() {
   const read = new Set()
   const rows = providers.map(id => {
-    const watched = new Proxy(capabilities(id), { get: (target, key) => (read.add(key), target[key]) })
+    const watched = new Proxy(capabilities(id), {
+      get(target, key) {
+        read.add(key)
+        return target[key]
+      },
+    })
     return `| ${[id, ...Object.values(COLUMNS).map(cell => cell(watched, id))].join(' | ')} |`
   })
   const forgotten = Object.keys(capabilities(providers[0])).filter(key => !read.has(key))

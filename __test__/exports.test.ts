@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { expect, it } from 'vitest'
+
+const agentplug = createRequire(import.meta.url)('../index.js')
+const declarations = readFileSync(path.resolve(import.meta.dirname, '../index.d.ts'), 'utf8')
+
+/** The names that exist at run time according to index.d.ts. */
+const declared = [
+  ...declarations.matchAll(/^export declare (?:abstract )?(function|class|const) (\w+)/gm),
+].map(([, kind, name]) => ({ kind: kind!, name: name! }))
+
+/** The string literals of a declared union. */
+function literals(type: string) {
+  const [, body] = new RegExp(`^export type ${type} =([^]*?)(?=\\n(?:export|/\\*\\*|$))`, 'm').exec(
+    declarations,
+  )!
+  return [...body!.replace(/\/\*\*.*\*\//g, '').matchAll(/'([^']+)'/g)].map(([, literal]) => literal)
+}
+
+it('exports what it declares, and nothing else', () => {
+  expect(Object.keys(agentplug).sort()).toEqual(declared.map(({ name }) => name).sort())
+})
+
+it('exports each name as what it is declared to be', () => {
+  for (const { kind, name } of declared) {
+    if (kind === 'const') expect(agentplug[name], name).toBeTypeOf('object')
+    else expect(agentplug[name], name).toBeTypeOf('function')
+  }
+})
+
+it('shows all names to importers that read them statically', async () => {
+  const namespace = await import('../index.js')
+  const named = Object.keys(namespace).filter(name => !['default', 'module.exports'].includes(name))
+  expect(named.sort()).toEqual(Object.keys(agentplug).sort())
+})
+
+it('declares the providers there are', () => {
+  expect(literals('Provider')).toEqual(agentplug.providers)
+})
+
+it('declares the capabilities there are', () => {
+  const [, body] = /^export interface Capabilities \{\n([^]*?)^\}/m.exec(declarations)!
+  const fields = [...body!.matchAll(/^ {2}(\w+): (.+)$/gm)].map(([, name, type]) => [name, type])
+  expect(fields.map(([name]) => name)).toEqual(Object.keys(agentplug.capabilities('claude')))
+  for (const provider of agentplug.providers) {
+    const found = agentplug.capabilities(provider)
+    for (const [name, type] of fields) {
+      if (type === 'boolean') expect(found[name!], `${provider}.${name}`).toBeTypeOf('boolean')
+      else expect(literals(type!), `${provider}.${name}`).toContain(found[name!])
+    }
+  }
+})
+
+it('has tables nobody can change', () => {
+  const { providers, minVersions, capabilities } = agentplug
+  for (const table of [providers, minVersions, capabilities('claude')])
+    expect(table).toSatisfy(Object.isFrozen)
+})
