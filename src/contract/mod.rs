@@ -8,6 +8,7 @@ pub mod message;
 pub mod options;
 pub mod platform;
 pub mod provider;
+pub mod redact;
 pub mod result;
 
 pub use error::{AgentplugError, ErrorCode};
