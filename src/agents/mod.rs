@@ -10,6 +10,7 @@ pub mod evidence;
 pub mod foreign;
 pub mod native;
 pub mod opencode;
+pub mod pi;
 pub mod prompt;
 #[cfg(test)]
 pub mod testing;
@@ -36,7 +37,7 @@ pub use evidence::{End, Evidence, Exit, Stop, StopReason, Verdict, converge};
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Every provider, in the order `providers` lists them.
-pub static REGISTRY: &[&Agent] = &[&opencode::AGENT, &deveco::AGENT];
+pub static REGISTRY: &[&Agent] = &[&opencode::AGENT, &deveco::AGENT, &pi::AGENT];
 
 pub fn find(id: &str) -> Option<&'static Agent> {
     REGISTRY.iter().copied().find(|a| a.id == id)
