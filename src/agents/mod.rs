@@ -5,6 +5,7 @@
 //! conversation). Adding a CLI touches its own folder and one line of [`REGISTRY`].
 
 pub mod args;
+pub mod copilot;
 pub mod deveco;
 pub mod evidence;
 pub mod foreign;
@@ -37,7 +38,13 @@ pub use evidence::{End, Evidence, Exit, Stop, StopReason, Verdict, converge};
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Every provider, in the order `providers` lists them.
-pub static REGISTRY: &[&Agent] = &[&opencode::AGENT, &deveco::AGENT, &pi::AGENT];
+#[rustfmt::skip] // one line each
+pub static REGISTRY: &[&Agent] = &[
+    &copilot::AGENT,
+    &opencode::AGENT,
+    &deveco::AGENT,
+    &pi::AGENT,
+];
 
 pub fn find(id: &str) -> Option<&'static Agent> {
     REGISTRY.iter().copied().find(|a| a.id == id)

@@ -48,7 +48,7 @@ pub static AGENT: Agent = Agent {
     },
     idle_timeout: opencode::IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
-    check: opencode::check,
+    check: prompt::not_blank,
     launch,
 };
 

@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use semver::Version;
 
-use super::native;
-use super::{Agent, BoxFuture, Launch, LaunchContext};
+use super::{Agent, BoxFuture, Launch, LaunchContext, native, prompt};
 use crate::contract::limits::DRAIN_AFTER_EXIT;
 use crate::contract::provider::{McpSupport, PromptVia};
-use crate::contract::{AgentplugError, Capabilities, ErrorCode, ExecuteOptions};
+use crate::contract::{AgentplugError, Capabilities};
 
 pub use args::{BLOCKED, Dialect, build as run_args};
 use decoder::{EventDecoder, Plan};
@@ -56,17 +55,9 @@ pub static AGENT: Agent = Agent {
     },
     idle_timeout: IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
-    check,
+    check: prompt::not_blank,
     launch,
 };
-
-/// The CLI refuses a blank message after several seconds of starting up.
-pub fn check(prompt: &str, _: &ExecuteOptions) -> Result<(), AgentplugError> {
-    if prompt.trim().is_empty() {
-        return Err(AgentplugError::new(ErrorCode::InvalidPrompt, "the prompt is blank"));
-    }
-    Ok(())
-}
 
 fn launch<'a>(ctx: &'a LaunchContext<'a>) -> BoxFuture<'a, Result<Launch, AgentplugError>> {
     Box::pin(async move {

@@ -329,12 +329,6 @@ fn the_binary_behind_a_windows_launcher() {
     }
 }
 
-#[test]
-fn a_blank_prompt_starts_nothing() {
-    let code = |prompt| check(prompt, &ExecuteOptions::default()).map_err(|e| e.code);
-    assert_eq!((code(" \n"), code("x")), (Err(ErrorCode::InvalidPrompt), Ok(())));
-}
-
 mod recordings {
     use super::*;
 
