@@ -12,7 +12,7 @@ import { ROOT } from './lib/setup.mjs'
 const { fileName, packageName, PLATFORMS } = createRequire(import.meta.url)('../binding.js')
 
 /** The published package.json: the repository's without what only its development needs. */
-export function publishedManifest({ scripts: _, devDependencies: __, ...manifest }) {
+export function publishedManifest({ scripts: _, devDependencies: __, overrides: ___, ...manifest }) {
   return {
     ...manifest,
     optionalDependencies: Object.fromEntries(PLATFORMS.map(({ id }) => [packageName(id), manifest.version])),
