@@ -43,7 +43,9 @@ it('declares the providers there are', () => {
 it('declares the capabilities there are', () => {
   const [, body] = /^export interface Capabilities \{\n(.*?)^\}/ms.exec(declarations)!
   const fields = [...body!.matchAll(/^ {2}(\w+): (.+)$/gm)].map(([, name, type]) => [name, type])
-  expect(fields.map(([name]) => name)).toEqual(Object.keys(agentplug.capabilities(agentplug.providers[0])))
+  expect(fields.map(([name]) => name).sort()).toEqual(
+    Object.keys(agentplug.capabilities(agentplug.providers[0])).sort(),
+  )
   for (const provider of agentplug.providers) {
     const found = agentplug.capabilities(provider)
     for (const [name, type] of fields) {

@@ -74,11 +74,17 @@ async function types() {
   count('types', sum.failed, sum)
 }
 
-await ensureInstalled()
-await ensureBuilt()
-await rust()
-await vitest(process.argv.slice(2))
-await types()
+try {
+  await ensureInstalled()
+  await ensureBuilt()
+  await rust()
+  await vitest(process.argv.slice(2))
+  await types()
+} catch (error) {
+  // What follows cannot run without it: a build that failed, a tool that is missing.
+  console.error(error.message)
+  totals.failed++
+}
 const skipped = totals.skipped > 0 ? `, ${totals.skipped} skipped` : ''
 console.log(`${totals.passed} passed, ${totals.failed} failed${skipped}`)
 process.exitCode = totals.failed > 0 ? 1 : 0
