@@ -28,7 +28,9 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// From the polite stop to the forced one.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 /// How long a process may go on after its terminal event before its tree is stopped.
-pub const AFTER_TERMINAL: Duration = Duration::from_secs(10);
+pub const AFTER_TERMINAL: Duration = Duration::from_secs(5);
+/// The same for an agent that lives until its stdin ends.
+pub const AFTER_DIALOGUE: Duration = Duration::from_secs(3);
 /// How long pipes may stay open after the leader's exit before they are closed on our side.
 pub const DRAIN_AFTER_EXIT: Duration = Duration::from_secs(10);
 /// How long the protocol's own cancel may take before signals follow.

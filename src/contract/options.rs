@@ -108,6 +108,8 @@ pub struct ExecuteOptions {
     pub extra_args: Vec<String>,
     pub custom_args: Vec<String>,
     pub mcp_config: Option<McpConfig>,
+    /// Why the given MCP configuration cannot be used; the run ends with it before anything starts.
+    pub mcp_error: Option<AgentplugError>,
     pub thinking_level: Option<String>,
     pub service_tier: Option<String>,
     pub openclaw_mode: Option<String>,
@@ -136,6 +138,7 @@ impl Default for ExecuteOptions {
             extra_args: Vec::new(),
             custom_args: Vec::new(),
             mcp_config: None,
+            mcp_error: None,
             thinking_level: None,
             service_tier: None,
             openclaw_mode: None,
