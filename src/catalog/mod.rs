@@ -1,0 +1,3 @@
+//! Versions and detection.
+
+pub mod version;
