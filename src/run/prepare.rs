@@ -102,7 +102,7 @@ pub async fn prepare(
         env.set(&name, &value);
     }
     command_line::check(&program, &args, &env, os)?;
-    tracing::debug!(provider = agent.id, argv = ?args.len(), "prepared");
+    tracing::debug!(provider = agent.id, argv = ?crate::process::args::loggable(&args, &[]), "prepared");
     let plan = SpawnPlan { program, args, env, cwd: options.cwd.clone() };
     Ok(Prepared { plan, launch, files, version, program: found.path })
 }
