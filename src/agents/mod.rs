@@ -5,6 +5,7 @@
 //! conversation). Adding a CLI touches its own folder and one line of [`REGISTRY`].
 
 pub mod args;
+pub mod codex;
 pub mod copilot;
 pub mod deveco;
 pub mod evidence;
@@ -40,6 +41,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Every provider, in the order `providers` lists them.
 #[rustfmt::skip] // one line each
 pub static REGISTRY: &[&Agent] = &[
+    &codex::AGENT,
     &copilot::AGENT,
     &opencode::AGENT,
     &deveco::AGENT,

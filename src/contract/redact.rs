@@ -41,12 +41,26 @@ pub fn redact_here(text: &str) -> String {
     redact(text, HERE.0.as_deref(), HERE.1.as_deref())
 }
 
+/// `text` without credentials known by their shape. For text that is no diagnostic, such as the input of a
+/// tool: the rules for loose `key: value` pairs would spoil code.
+pub fn redact_credentials(text: &str) -> Cow<'_, str> {
+    let mut text: Cow<str> = text.into();
+    for rule in RULES.iter().filter(|r| r.by_shape) {
+        if let Cow::Owned(changed) = rule.pattern.replace_all(&text, rule.replacement) {
+            text = changed.into();
+        }
+    }
+    text
+}
+
 fn is_dropped_control(b: u8) -> bool {
     b < 0x20 && b != b'\n' && b != b'\t'
 }
 
 struct Rule {
     pattern: Regex,
+    /// The secret is known by its own form, not by what stands before it.
+    by_shape: bool,
     replacement: Replacement,
 }
 
@@ -85,8 +99,10 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         Rule {
             pattern: Regex::new(&pattern).expect("constant pattern"),
             replacement: Replacement(replacement),
+            by_shape: false,
         }
     };
+    let shape = |pattern: &str, replacement| Rule { by_shape: true, ..rule(pattern, replacement) };
     vec![
         rule(r"(?i)(?P<pre>(?-u:\b)authorization<_>:<_>)[^\n]*", "[REDACTED]"),
         // A string that was cut off has no closing quote.
@@ -101,33 +117,33 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
             r#"(?i)(?P<pre><key><_>[:=]<_>)(?:(?:bearer|basic)<__><value>|(?:"[^"\n]*"|'[^'\n]*')(?:<value>)?|<value>)"#,
             "[REDACTED]",
         ),
-        rule(r"(?-u:\b)(?:AKIA|ASIA)[0-9A-Z]{16}(?-u:\b)", "[REDACTED AWS KEY]"),
-        rule(
+        shape(r"(?-u:\b)(?:AKIA|ASIA)[0-9A-Z]{16}(?-u:\b)", "[REDACTED AWS KEY]"),
+        shape(
             r#"(?i)(?:aws_secret_access_key|secret_access_key|secretaccesskey)["']?<_>[=:]<_>["']?[a-z0-9/+=]{40,}"#,
             "[REDACTED AWS SECRET]",
         ),
         // The body holds no "--": a search for the end that runs on to the next key would take quadratic time.
         // Without its end, the lines that look like key material.
-        rule(
+        shape(
             r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?:-?[^-])*-----END [A-Z ]*PRIVATE KEY-----|(?:(?:\\n|<_>)[A-Za-z0-9+/=]{20,})*)",
             "[REDACTED PRIVATE KEY]",
         ),
-        rule(r"gh[pousr]_[A-Za-z0-9_]{36,}", "[REDACTED GITHUB TOKEN]"),
-        rule(r"github_pat_[A-Za-z0-9_]{20,}", "[REDACTED GITHUB TOKEN]"),
-        rule(r"<start>sk-[A-Za-z0-9_-]{20,}", "[REDACTED API KEY]"),
-        rule(r"xox[boprase]-[A-Za-z0-9-]{10,}", "[REDACTED SLACK TOKEN]"),
-        rule(r"xapp-[A-Za-z0-9-]{10,}", "[REDACTED SLACK TOKEN]"),
-        rule(r"glpat-[A-Za-z0-9_-]{20,}", "[REDACTED GITLAB TOKEN]"),
-        rule(r"AIza[0-9A-Za-z_-]{35}(?P<post>[^0-9A-Za-z_-]|$)", "[REDACTED GOOGLE API KEY]"),
-        rule(r"[sr]k_live_[A-Za-z0-9]{16,}", "[REDACTED STRIPE KEY]"),
-        rule(r"<start>ey[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]{10,}){2,}", "[REDACTED JWT]"),
-        rule(r"(?i)(?-u:\b)bearer<__>[a-z0-9\-._~+/]+=*", "Bearer [REDACTED]"),
-        rule(
+        shape(r"gh[pousr]_[A-Za-z0-9_]{36,}", "[REDACTED GITHUB TOKEN]"),
+        shape(r"github_pat_[A-Za-z0-9_]{20,}", "[REDACTED GITHUB TOKEN]"),
+        shape(r"<start>sk-[A-Za-z0-9_-]{20,}", "[REDACTED API KEY]"),
+        shape(r"xox[boprase]-[A-Za-z0-9-]{10,}", "[REDACTED SLACK TOKEN]"),
+        shape(r"xapp-[A-Za-z0-9-]{10,}", "[REDACTED SLACK TOKEN]"),
+        shape(r"glpat-[A-Za-z0-9_-]{20,}", "[REDACTED GITLAB TOKEN]"),
+        shape(r"AIza[0-9A-Za-z_-]{35}(?P<post>[^0-9A-Za-z_-]|$)", "[REDACTED GOOGLE API KEY]"),
+        shape(r"[sr]k_live_[A-Za-z0-9]{16,}", "[REDACTED STRIPE KEY]"),
+        shape(r"<start>ey[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]{10,}){2,}", "[REDACTED JWT]"),
+        shape(r"(?i)(?-u:\b)bearer<__>[a-z0-9\-._~+/]+=*", "Bearer [REDACTED]"),
+        shape(
             r"(?i)(?:postgres|mysql|mongodb|redis|amqp)(?:ql|s|\+srv)?://[^ \t\n\x0c\r:@/]*:[^ \t\n\x0c\r@]+@(?:[^ \t\n\x0c\r@/]+@)*",
             "[REDACTED CONNECTION STRING]@",
         ),
         // The password in any other URL: proxies, git remotes.
-        rule(r"(?P<pre>://[^ \t\n\x0c\r:@/]*:)[^ \t\n\x0c\r@/]+(?P<post>@)", "[REDACTED]"),
+        shape(r"(?P<pre>://[^ \t\n\x0c\r:@/]*:)[^ \t\n\x0c\r@/]+(?P<post>@)", "[REDACTED]"),
         rule(
             r"(?i)(?:API_KEY|API_SECRET|SECRET_KEY|SECRET|ACCESS_TOKEN|AUTH_TOKEN|PRIVATE_KEY|DATABASE_URL|DB_PASSWORD|DB_URL|REDIS_URL|PASSWORD|TOKEN)<_>[=:]<_><word>",
             "[REDACTED CREDENTIAL]",

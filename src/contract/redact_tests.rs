@@ -142,3 +142,14 @@ fn a_megabyte_of_near_misses_is_no_trouble() {
         assert!(!alice(&text).is_empty());
     }
 }
+
+#[test]
+fn text_that_is_no_diagnostic_loses_only_what_has_the_shape_of_a_credential() {
+    for unchanged in ["let token = read();", "password: String,", "API_KEY=$1", "a\r\nb", "\"secret\": \"x\""]
+    {
+        assert_eq!(redact_credentials(unchanged), unchanged);
+    }
+    let key = format!("ghp_{}", "A".repeat(36));
+    assert_eq!(redact_credentials(&format!("x={key};")), "x=[REDACTED GITHUB TOKEN];");
+    assert_eq!(redact_credentials("h: Bearer abc"), "h: Bearer [REDACTED]");
+}
