@@ -18,7 +18,11 @@ class AgentplugError extends Error {
     if (option !== undefined) this.option = option
   }
 }
-Object.defineProperty(AgentplugError.prototype, 'name', { value: 'AgentplugError', configurable: true, writable: true })
+Object.defineProperty(AgentplugError.prototype, 'name', {
+  value: 'AgentplugError',
+  configurable: true,
+  writable: true,
+})
 
 // One per environment: this file is loaded once in each worker and each window.
 const environment = native.openEnvironment()
@@ -230,7 +234,15 @@ class Run {
     this.#result.promise.catch(() => {})
     this.#source = new Source(() => this.#settle())
     const wake = () => this.#source.wake()
-    const started = native.start(environment, provider, prompt, prepared(options), process.env, signal?.aborted === true, wake)
+    const started = native.start(
+      environment,
+      provider,
+      prompt,
+      prepared(options),
+      process.env,
+      signal?.aborted === true,
+      wake,
+    )
     if (typeof started === 'string') throw new AgentplugError(JSON.parse(started))
     this.#native = started
     this.runId = started.runId
@@ -271,11 +283,10 @@ class Run {
   }
 
   batches() {
-    const run = this
     return {
-      next: () => run.#source.next(true),
-      return: value => run.return(value),
-      throw: error => run.throw(error),
+      next: () => this.#source.next(true),
+      return: value => this.return(value),
+      throw: error => this.throw(error),
       [Symbol.asyncIterator]() {
         return this
       },
@@ -343,7 +354,11 @@ const isObject = value => typeof value === 'object' && value !== null && !Array.
 function checkedSignal(options) {
   const signal = isObject(options) ? options.signal : undefined
   if (signal === undefined || signal === null) return undefined
-  if (typeof signal === 'object' && typeof signal.aborted === 'boolean' && typeof signal.addEventListener === 'function') {
+  if (
+    typeof signal === 'object' &&
+    typeof signal.aborted === 'boolean' &&
+    typeof signal.addEventListener === 'function'
+  ) {
     return signal
   }
   throw new AgentplugError({
@@ -355,7 +370,8 @@ function checkedSignal(options) {
 
 /** The core takes MCP servers as JSON text. Everything else it checks itself. */
 function prepared(options) {
-  if (!isObject(options) || typeof options.mcpConfig !== 'object' || options.mcpConfig === null) return options
+  if (!isObject(options) || typeof options.mcpConfig !== 'object' || options.mcpConfig === null)
+    return options
   let mcpConfig
   try {
     mcpConfig = JSON.stringify(options.mcpConfig)
@@ -416,15 +432,17 @@ function setLogger(level, callback) {
       option: 'callback',
     })
   }
-  const forward = callback && ((at, message) => {
-    try {
-      callback({ level: at, message })
-    } catch (error) {
-      // A throwing logger must not end the process; it is told once and let go.
-      native.setLogger(environment, 'off')
-      process.emitWarning(`the callback of setLogger threw and was removed: ${error}`, 'AgentplugWarning')
-    }
-  })
+  const forward =
+    callback &&
+    ((at, message) => {
+      try {
+        callback({ level: at, message })
+      } catch (error) {
+        // A throwing logger must not end the process; it is told once and let go.
+        native.setLogger(environment, 'off')
+        process.emitWarning(`the callback of setLogger threw and was removed: ${error}`, 'AgentplugWarning')
+      }
+    })
   if (!native.setLogger(environment, text(level, 'level'), forward ?? undefined)) {
     throw new AgentplugError({
       code: 'invalid-option',
