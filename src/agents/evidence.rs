@@ -102,8 +102,17 @@ pub struct Evidence {
     pub omit_stderr: bool,
     /// Structured evidence for the failure; phrases decide only without it.
     pub failure: Option<Failure>,
-    /// The start failed in a way that is safe to try once more after this pause.
-    pub retry: Option<Duration>,
+    /// The start failed in a way that is safe to try once more.
+    pub retry: Option<Retry>,
+}
+
+/// One more try after a start that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    pub after: Duration,
+    /// The prompt may be in the resumed session already: the second attempt leaves that alone and starts a
+    /// new one.
+    pub fresh_session: bool,
 }
 
 /// First match wins: an error result, our stop, a success, a limit or cancel the agent reports, read error,

@@ -34,7 +34,7 @@ use crate::process::files::RunFiles;
 use crate::process::probe::Prober;
 use crate::process::stderr::StderrTail;
 
-pub use evidence::{End, Evidence, Exit, Stop, StopReason, Verdict, converge};
+pub use evidence::{End, Evidence, Exit, Retry, Stop, StopReason, Verdict, converge};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

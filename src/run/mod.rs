@@ -179,7 +179,7 @@ pub fn kill_all(owner: u64) {
 async fn conduct(
     run: Run,
     prompt: String,
-    options: ExecuteOptions,
+    mut options: ExecuteOptions,
     started: Instant,
     cancelled: watch::Receiver<bool>,
 ) -> RunEnd {
@@ -217,10 +217,13 @@ async fn conduct(
         drop(launch);
         drop(files);
         match supervised.retry {
-            Some(pause) if attempt == 1 => {
+            Some(retry) if attempt == 1 => {
                 tracing::info!(provider = agent.id, "the start failed in a way that is safe to repeat");
                 attempt += 1;
-                tokio::time::sleep(pause).await;
+                if retry.fresh_session && options.resume_session_id.take().is_some() {
+                    options.resume_expected = true;
+                }
+                tokio::time::sleep(retry.after).await;
             }
             _ => {
                 let mut outcome = supervised.outcome;

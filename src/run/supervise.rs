@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::pump::{Link, ReadEnd, pump_dialogue, pump_lines};
 use super::queue::Queue;
 use super::writer::Writer;
-use crate::agents::{Agent, End, Exit, Protocol, Stop, StopSignal, converge};
+use crate::agents::{Agent, End, Exit, Protocol, Retry, Stop, StopSignal, converge};
 use crate::contract::limits::{AFTER_DIALOGUE, AFTER_TERMINAL, PROTOCOL_CANCEL};
 use crate::contract::options::RunLimits;
 use crate::contract::{Limit, Outcome};
@@ -38,7 +38,7 @@ pub struct Supervision<'a> {
 
 pub struct Supervised {
     pub outcome: Outcome,
-    pub retry: Option<Duration>,
+    pub retry: Option<Retry>,
     /// The CLI gave at least one Message.
     pub spoke: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::agents::Verdict;
+use crate::agents::{Retry, Verdict};
 use crate::contract::{Failure, FailureKind, Limit, duration};
 use crate::wire::rpc::{CloseReason, RpcError};
 
@@ -15,10 +15,8 @@ pub struct Ending {
     pub failure: Option<Failure>,
     /// The last words on stderr help.
     pub with_stderr: bool,
-    /// Safe to try once more after this pause.
-    pub retry: Option<Duration>,
-    /// The second attempt must leave the old thread alone: the prompt may be in it already.
-    pub retry_fresh: bool,
+    /// Safe to try once more.
+    pub retry: Option<Retry>,
 }
 
 impl Ending {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::dialogue::Plan;
 use super::ending::{Ending, OVERLOADED, cause, jitter};
 use super::talk::Talk;
+use crate::agents::Retry;
 use crate::contract::{Failure, FailureKind};
 use crate::wire::rpc::{CloseReason, Peer, RpcError};
 
@@ -106,7 +107,8 @@ async fn initialize(
                 // Nothing was asked of it yet, so a second start can do no harm. The words on stderr may be
                 // anything at this point, secrets included.
                 let silent = !talk.notified;
-                ending.retry = (plan.attempt == 1 && silent).then(|| jitter(INITIALIZE_RETRY, 0.25));
+                ending.retry = (plan.attempt == 1 && silent)
+                    .then(|| Retry { after: jitter(INITIALIZE_RETRY, 0.25), fresh_session: false });
             } else {
                 ending.with_stderr = true;
             }

@@ -9,7 +9,7 @@ use super::dialogue::Plan;
 use super::ending::{Ending, jitter};
 use super::talk::Talk;
 use super::thread::{Server, overload_again};
-use crate::agents::StopSignal;
+use crate::agents::{Retry, StopSignal};
 use crate::contract::limits::PROTOCOL_CANCEL;
 use crate::contract::{Limit, duration};
 use crate::process::stderr::StderrTail;
@@ -162,8 +162,7 @@ fn expired(
     let mut ending = Ending::limit(limit, text);
     ending.with_stderr = true;
     if limit == Limit::FirstTurn && catalog && plan.attempt == 1 && !talk.watch.progressed() {
-        ending.retry = Some(jitter(CATALOG_RETRY, 0.5));
-        ending.retry_fresh = true;
+        ending.retry = Some(Retry { after: jitter(CATALOG_RETRY, 0.5), fresh_session: true });
     }
     ending
 }

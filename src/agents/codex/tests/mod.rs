@@ -18,7 +18,9 @@ use tokio::sync::{mpsc, watch};
 
 use super::AGENT;
 use super::dialogue::{Codex, Plan};
-use crate::agents::{Dialogue, DialogueIo, Emitter, End, Exit, LaunchContext, Stop, StopSignal, converge};
+use crate::agents::{
+    Dialogue, DialogueIo, Emitter, End, Exit, LaunchContext, Retry, Stop, StopSignal, converge,
+};
 use crate::contract::{AgentplugError, ExecuteOptions, Message, Os, Outcome, RawJson};
 use crate::process::env::ChildEnv;
 use crate::process::files::RunFiles;
@@ -110,7 +112,7 @@ impl Ask {
             end.stderr = stderr.text();
         }
         let evidence = codex.evidence(&end);
-        let retry = evidence.retry.is_some();
+        let retry = evidence.retry;
         let mut outcome = converge(AGENT.name, AGENT.id, evidence, &end);
         codex.conclude(&mut outcome, &end);
         Ran { messages, outcome, heard: fake.heard, retry, terminal: emit.is_terminal() }
@@ -123,7 +125,7 @@ pub struct Ran {
     pub outcome: Outcome,
     /// Every frame the client wrote.
     pub heard: Vec<Value>,
-    pub retry: bool,
+    pub retry: Option<Retry>,
     pub terminal: bool,
 }
 

@@ -195,7 +195,7 @@ async fn an_exit_or_a_silence_in_the_resume_is_no_rejection() {
         };
         assert_eq!(ran.error(), format!("codex thread/resume failed: {cause}"));
         assert_eq!(ran.outcome.status, if exit { RunStatus::Failed } else { RunStatus::Timeout });
-        assert_eq!((ran.outcome.resume_rejected, ran.retry), (Some(false), false));
+        assert_eq!((ran.outcome.resume_rejected, ran.retry), (Some(false), None));
         assert!(!ran.methods().contains(&"thread/start"));
     }
 }
