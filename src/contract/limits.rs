@@ -47,6 +47,8 @@ pub const QUEUE_HIGH_BYTES: usize = 1024 * 1024;
 pub const QUEUE_LOW_BYTES: usize = 512 * 1024;
 /// Bound on one `--version` or `--help` probe.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes kept of each stream of a probe.
+pub const PROBE_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 /// How long a probe's pipes may stay open after its exit.
 pub const PROBE_DRAIN: Duration = Duration::from_secs(2);
 /// Bound on asking the login shell for its PATH.

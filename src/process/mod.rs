@@ -2,11 +2,13 @@
 //! tail, stop. Knows no CLI by name.
 
 pub mod args;
+pub mod capture;
 pub mod command_line;
 pub mod env;
 pub mod exec_format;
 pub mod files;
 pub mod find;
+pub mod login_shell;
 pub mod probe;
 pub mod shim;
 pub mod spawn;

@@ -70,8 +70,19 @@ pub async fn prepare(
         return Err(error.clone());
     }
     let os = Os::current();
-    let env = ChildEnv::new(&options.host_env, &options.env, os);
-    let found = find::find(agent, options.executable_path.as_deref(), &env, os).await?;
+    let mut env = ChildEnv::new(&options.host_env, &options.env, os);
+    let found = find::find(find::Query {
+        name: agent.name,
+        executables: agent.executables,
+        known_paths: agent.known_paths,
+        explicit: options.executable_path.as_deref(),
+        env: &env,
+        os,
+    })
+    .await?;
+    if let Some(path) = &found.path_env {
+        env.set("PATH", path);
+    }
     let command = shim::plan(&found.path, &env, os)?;
     let prefix = args::filter_prefix(&options.launch_prefix, agent.blocked);
     let prober = Prober::new(command.program.clone(), [&command.args[..], &prefix].concat(), env.clone());
@@ -96,7 +107,6 @@ pub async fn prepare(
     };
     args.extend(prefix);
     args.append(&mut launch.args);
-    let mut env = env;
     env.set(RUN_ID, run_id);
     for (name, value) in launch.env.drain(..) {
         env.set(&name, &value);
