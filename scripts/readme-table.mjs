@@ -51,7 +51,7 @@ function table() {
 const file = path.join(ROOT, 'README.md')
 const [BEGIN, END] = ['<!-- providers: written by scripts/readme-table.mjs -->', '<!-- /providers -->']
 const readme = readFileSync(file, 'utf8')
-const [before, old, after] = readme.split(new RegExp(`(?<=${BEGIN}\n)([^]*?)(?=\n${END})`))
+const [before, old, after] = readme.split(new RegExp(`(?<=${BEGIN}\n\n)([^]*?)(?=\n\n${END})`))
 if (after === undefined) throw new Error(`README.md has lost its marks ${BEGIN} and ${END}`)
 const now = table()
 if (old === now) {
