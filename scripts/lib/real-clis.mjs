@@ -125,7 +125,7 @@ export const REAL_CLIS = {
       files: {
         '.qwen/settings.json': json({
           security: { auth: { selectedType: 'openai' } },
-          model: { name: MODEL },
+          model: { name: MODEL, generationConfig: { maxRetries: 0, retryInitialDelayMs: 200 } },
           general: { enableAutoUpdate: false },
           privacy: { usageStatisticsEnabled: false },
           telemetry: { enabled: false },
@@ -233,7 +233,7 @@ stream_max_retries = 0
         GROK_TELEMETRY_ENABLED: 'false',
         GROK_DISABLE_AUTOUPDATER: '1',
       },
-      files: {},
+      files: { '.grok/config.toml': '[models]\nmax_retries = 1\n' },
     }),
   },
 
@@ -249,6 +249,7 @@ stream_max_retries = 0
         KIMI_MODEL_API_KEY: FAKE_KEY,
         KIMI_MODEL_PROVIDER_TYPE: 'openai',
         KIMI_MODEL_BASE_URL: `${url}/v1`,
+        KIMI_LOOP_MAX_ATTEMPTS_PER_STEP: '1',
         KIMI_DISABLE_TELEMETRY: '1',
         KIMI_CODE_NO_AUTO_UPDATE: '1',
       },
@@ -270,6 +271,8 @@ stream_max_retries = 0
   base_url: ${url}/v1
   api_key: ${FAKE_KEY}
   context_length: 200000
+agent:
+  api_max_retries: 1
 security:
   allow_lazy_installs: false
 `,
