@@ -58,7 +58,7 @@ export async function startModel({
     const body = await readBody(request)
     const path = new URL(request.url, 'http://model').pathname.replace(/\/+/g, '/').replace(/\/$/, '')
     const format = request.method === 'POST' && FORMATS.find(each => each.path.test(path))
-    if (format) return answer(format, JSON.parse(body), response)
+    if (format) return answer(format, body, response)
     if (request.method === 'POST' && path.endsWith('/messages/count_tokens')) {
       return sendJson(response, 200, { input_tokens: USAGE.input })
     }
@@ -68,8 +68,8 @@ export async function startModel({
     return sendJson(response, 404, { error: { type: 'not_found_error', message: `No such route: ${path}` } })
   }
 
-  async function answer(format, body, response) {
-    const { entries, tools, model, streaming } = format.read(body)
+  async function answer(format, text, response) {
+    const { entries, tools, model, streaming } = format.read(JSON.parse(text))
     const turn = { ...readConversation(entries, scenario), model, streaming, shell: findShell(tools) }
     const script = plan(turn, { slowMs }, scenarios)
     const record = {
@@ -81,6 +81,8 @@ export async function startModel({
       toolAnswered: turn.toolAnswered,
       answering: false,
     }
+    // The whole request as it came; not enumerable, so that a printed record stays short.
+    Object.defineProperty(record, 'text', { value: text })
     requests.push(record)
     onRequest?.(record)
     const id = `scripted_${requests.length}`

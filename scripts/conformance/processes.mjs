@@ -1,0 +1,52 @@
+// Finds what a run left alive: every descendant of its CLI carries the run id in its environment.
+import { readdir, readFile } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+
+const SETTLE_MS = 3000
+const POLL_MS = 50
+
+/** Whether this system lets a process read the environment of others. Only Linux's /proc is used here. */
+export const canScan = process.platform === 'linux'
+
+/** The live processes of a run, as `pid command`. */
+async function processesOf(runId) {
+  const marker = `AGENTPLUG_RUN_ID=${runId}`
+  const pids = (await readdir('/proc')).filter(name => /^\d+$/.test(name))
+  const found = await Promise.all(
+    pids.map(async pid => {
+      try {
+        const environment = await readFile(`/proc/${pid}/environ`, 'utf8')
+        if (!environment.split('\0').includes(marker)) return undefined
+        const status = await readFile(`/proc/${pid}/stat`, 'utf8')
+        // The state follows the command in parentheses, which may hold anything itself. Z: ended, not yet reaped.
+        if (status.slice(status.lastIndexOf(')') + 2).startsWith('Z')) return undefined
+        const command = await readFile(`/proc/${pid}/cmdline`, 'utf8')
+        return `${pid} ${command.replaceAll('\0', ' ').trim().slice(0, 120)}`
+      } catch {
+        // It ended while it was looked at, or belongs to somebody else.
+        return undefined
+      }
+    }),
+  )
+  return found.filter(Boolean)
+}
+
+/** The processes of a run that are still there a short while after its Result. */
+export async function leftProcesses(runId) {
+  if (!canScan) return undefined
+  const until = Date.now() + SETTLE_MS
+  for (;;) {
+    const left = await processesOf(runId)
+    if (left.length === 0 || Date.now() > until) return left
+    await delay(POLL_MS)
+  }
+}
+
+export function isAlive(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error.code === 'EPERM'
+  }
+}
