@@ -118,6 +118,10 @@ async function proveCli(installed, agentplug, { names, verbose }) {
   const entry = REAL_CLIS[installed.id]
   const model = await startModel()
   const sandbox = await makeSandbox(installed, { url: model.url, prefix: 'conformance-agentplug-' })
+  // Ours alone, so that every temporary file of agentplug in it is one of these runs'.
+  const hostTemp = path.join(sandbox.root, 'host-tmp')
+  await mkdir(hostTemp)
+  for (const name of ['TMPDIR', 'TEMP', 'TMP']) process.env[name] = hostTemp
   const undo = async () => {
     await model.close()
     await sandbox.dispose()
@@ -130,7 +134,7 @@ async function proveCli(installed, agentplug, { names, verbose }) {
     capabilities: agentplug.capabilities(entry.provider),
     idleMs: entry.idleMs ?? IDLE_LIMIT_MS,
     limitMs: entry.limitMs ?? RUN_LIMIT_MS,
-    unknownSession: entry.unknownSession?.(sandbox.home) ?? UNKNOWN_UUID,
+    unknownSession: entry.unknownSession ?? UNKNOWN_UUID,
   }
   write(`\n${paint.bold(`${installed.id} ${installed.version}`)}\n`)
   const scenarios = []

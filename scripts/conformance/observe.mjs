@@ -3,18 +3,12 @@ import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { leftProcesses } from './processes.mjs'
 
-/** What agentplug calls its own temporary folders. */
-const TEMP_PREFIX = 'agentplug-'
-
-const tempFolders = async () => (await readdir(tmpdir())).filter(name => name.startsWith(TEMP_PREFIX))
-
 /**
  * @param {Function} execute The public function.
  * @param {{ provider: string, prompt: string, options: object, model: object }} task `model`: the scripted one.
  * @param {(run: object) => Promise<unknown>} [during] Runs beside the reading, to cancel for example.
  */
 export async function observe(execute, { provider, prompt, options, model }, during) {
-  const temps = new Set(await tempFolders())
   const firstRequest = model.requests.length
   const seen = {
     provider,
@@ -49,7 +43,7 @@ export async function observe(execute, { provider, prompt, options, model }, dur
   }
   seen.requests = model.requests.slice(firstRequest)
   seen.leftProcesses = run && (await leftProcesses(run.runId))
-  seen.leftTemps = (await tempFolders()).filter(name => !temps.has(name))
+  seen.leftTemps = await readdir(tmpdir())
   return seen
 }
 

@@ -1,4 +1,5 @@
 // Finds what a run left alive: every descendant of its CLI carries the run id in its environment.
+import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 
@@ -7,6 +8,9 @@ const POLL_MS = 50
 
 /** Whether this system lets a process read the environment of others. Only Linux's /proc is used here. */
 export const canScan = process.platform === 'linux'
+
+/** Ended and only not yet reaped. The state follows the command in parentheses, which may hold anything itself. */
+const isZombie = stat => stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z')
 
 /** The live processes of a run, as `pid command`. */
 async function processesOf(runId) {
@@ -17,9 +21,7 @@ async function processesOf(runId) {
       try {
         const environment = await readFile(`/proc/${pid}/environ`, 'utf8')
         if (!environment.split('\0').includes(marker)) return undefined
-        const status = await readFile(`/proc/${pid}/stat`, 'utf8')
-        // The state follows the command in parentheses, which may hold anything itself. Z: ended, not yet reaped.
-        if (status.slice(status.lastIndexOf(')') + 2).startsWith('Z')) return undefined
+        if (isZombie(await readFile(`/proc/${pid}/stat`, 'utf8'))) return undefined
         const command = await readFile(`/proc/${pid}/cmdline`, 'utf8')
         return `${pid} ${command.replaceAll('\0', ' ').trim().slice(0, 120)}`
       } catch {
@@ -45,8 +47,13 @@ export async function leftProcesses(runId) {
 export function isAlive(pid) {
   try {
     process.kill(pid, 0)
-    return true
   } catch (error) {
     return error.code === 'EPERM'
+  }
+  if (!canScan) return true
+  try {
+    return !isZombie(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
   }
 }

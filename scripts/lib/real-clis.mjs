@@ -22,7 +22,7 @@ const npm = (name, version, bin, more = {}) => ({
  *  - `sources`: the first whose `node` range fits the running Node is installed. `run`: the Node range the CLI itself
  *    needs at run time; where the running Node does not fit, one that does is installed beside it
  *  - `usage`: how the wire format counts, `anthropic` or `openai` (see model/scenarios.mjs)
- *  - `unknownSession(home)`: a well-formed id of a session that does not exist; a UUID when absent
+ *  - `unknownSession`: a well-formed id of a session that does not exist; a UUID when absent
  *  - `limitMs`, `idleMs`: how long a run, and silence, may take on a busy machine; for CLIs that start slowly
  *  - `configure({ home, url })`: environment, files (path inside the private home -> text), model and further options
  */
@@ -30,7 +30,6 @@ export const REAL_CLIS = {
   pi: {
     provider: 'pi',
     usage: 'openai',
-    unknownSession: home => join(home, 'no-such-session.jsonl'),
     sources: [
       { ...npm('@earendil-works/pi-coding-agent', '1.6.0', 'pi'), node: '22.19.0' },
       { ...npm('@earendil-works/pi-coding-agent', '0.74.2', 'pi'), node: '20.6.0' },
@@ -187,7 +186,7 @@ stream_max_retries = 0
   opencode: {
     provider: 'opencode',
     usage: 'openai',
-    unknownSession: () => 'ses_0000000000000000000000000000',
+    unknownSession: 'ses_0000000000000000000000000000',
     sources: [npm('opencode-ai', '1.18.33', 'opencode')],
     configure: ({ url }) => ({
       model: `scripted/${MODEL}`,
@@ -244,7 +243,7 @@ stream_max_retries = 0
   kimi: {
     provider: 'kimi',
     usage: 'openai',
-    unknownSession: () => 'session_00000000-0000-4000-8000-000000000000',
+    unknownSession: 'session_00000000-0000-4000-8000-000000000000',
     sources: [npm('@moonshot-ai/kimi-code', '2.1.0', 'kimi', { run: '22.19.0' })],
     configure: ({ home, url }) => ({
       model: undefined,
