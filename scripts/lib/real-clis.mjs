@@ -187,6 +187,8 @@ stream_max_retries = 0
     provider: 'opencode',
     usage: 'openai',
     unknownSession: 'ses_0000000000000000000000000000',
+    // Its retries cannot be limited: five, which take a minute.
+    limitMs: 120_000,
     sources: [npm('opencode-ai', '1.18.33', 'opencode')],
     configure: ({ url }) => ({
       model: `scripted/${MODEL}`,

@@ -112,7 +112,6 @@ export function resultLines(result, paint) {
   for (const [model, usage] of Object.entries(result.usage ?? {})) {
     add('tokens', `${usageText(usage)} ${paint.dim(`(${model})`)}`)
   }
-  add('session', result.sessionId)
   add('time', `${(result.durationMs / 1000).toFixed(2)} s`)
   return lines
 }
