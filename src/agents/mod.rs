@@ -11,6 +11,7 @@ pub mod deveco;
 pub mod evidence;
 pub mod foreign;
 pub mod native;
+pub mod openclaw;
 pub mod opencode;
 pub mod pi;
 pub mod prompt;
@@ -45,6 +46,7 @@ pub static REGISTRY: &[&Agent] = &[
     &copilot::AGENT,
     &opencode::AGENT,
     &deveco::AGENT,
+    &openclaw::AGENT,
     &pi::AGENT,
 ];
 

@@ -1,16 +1,8 @@
-//! What a prompt may be, and whether it may travel as an argument.
+//! Whether a prompt may travel as an argument.
 
 use std::path::Path;
 
-use crate::contract::{AgentplugError, ErrorCode, ExecuteOptions, Os};
-
-/// For CLIs that refuse a blank prompt, after seconds of starting up.
-pub fn not_blank(prompt: &str, _: &ExecuteOptions) -> Result<(), AgentplugError> {
-    if prompt.trim().is_empty() {
-        return Err(AgentplugError::new(ErrorCode::InvalidPrompt, "the prompt is blank"));
-    }
-    Ok(())
-}
+use crate::contract::Os;
 
 /// Bytes of a whole command line that every start survives. Windows ends at 32,767 characters; Linux takes
 /// 128 KiB for one argument; the rest is left for what launchers put in front.
@@ -44,12 +36,6 @@ pub fn fits_argv(os: Os, program: &Path, args: &[String], prompt: &str) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_blank_prompt_starts_nothing() {
-        let code = |prompt| not_blank(prompt, &ExecuteOptions::default()).map_err(|e| e.code);
-        assert_eq!((code(" \n"), code("x")), (Err(ErrorCode::InvalidPrompt), Ok(())));
-    }
 
     #[test]
     fn long_prompts_and_batch_launchers_need_another_way() {

@@ -9,7 +9,7 @@ mod usage;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Agent, BoxFuture, Launch, LaunchContext, native, prompt};
+use super::{Agent, BoxFuture, Launch, LaunchContext, native, no_check};
 use crate::contract::limits::{DRAIN_AFTER_EXIT, IDLE_TIMEOUT};
 use crate::contract::provider::{McpSupport, PromptVia};
 use crate::contract::{AgentplugError, Capabilities, ErrorCode, McpConfig};
@@ -45,7 +45,7 @@ pub static AGENT: Agent = Agent {
     },
     idle_timeout: IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
-    check: prompt::not_blank,
+    check: no_check,
     launch,
 };
 

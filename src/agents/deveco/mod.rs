@@ -5,7 +5,7 @@ mod tests;
 
 use super::opencode::decoder::{EventDecoder, Plan};
 use super::opencode::{self, Dialect, mcp};
-use super::{Agent, BoxFuture, Launch, LaunchContext, native, prompt};
+use super::{Agent, BoxFuture, Launch, LaunchContext, native, no_check, prompt};
 use crate::contract::limits::DRAIN_AFTER_EXIT;
 use crate::contract::provider::{Capabilities, McpSupport, PromptVia};
 use crate::contract::{AgentplugError, ExecuteOptions};
@@ -48,7 +48,7 @@ pub static AGENT: Agent = Agent {
     },
     idle_timeout: opencode::IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
-    check: prompt::not_blank,
+    check: no_check,
     launch,
 };
 

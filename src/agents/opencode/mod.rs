@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use semver::Version;
 
-use super::{Agent, BoxFuture, Launch, LaunchContext, native, prompt};
+use super::{Agent, BoxFuture, Launch, LaunchContext, native, no_check};
 use crate::contract::limits::DRAIN_AFTER_EXIT;
 use crate::contract::provider::{McpSupport, PromptVia};
 use crate::contract::{AgentplugError, Capabilities};
@@ -55,7 +55,7 @@ pub static AGENT: Agent = Agent {
     },
     idle_timeout: IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
-    check: prompt::not_blank,
+    check: no_check,
     launch,
 };
 
