@@ -1,5 +1,8 @@
 //! Turns pi's events into Messages and evidence.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::frames::{self, Frame, TurnMessage};
 use super::sanitize::Sanitizer;
 use super::session::Session;
@@ -28,7 +31,7 @@ pub struct PiDecoder {
     /// The id given out last.
     announced: Option<String>,
     /// Any event was seen: pi has taken up the session.
-    started: bool,
+    started: Arc<AtomicBool>,
     filter: Sanitizer,
     /// Text of the current turn.
     answer: String,
@@ -74,7 +77,7 @@ impl PiDecoder {
             resuming,
             history_missing,
             announced: None,
-            started: false,
+            started: Arc::default(),
             filter: Sanitizer::default(),
             answer: String::new(),
             earlier: String::new(),
@@ -85,6 +88,16 @@ impl PiDecoder {
             fault: None,
             usage: Usage::new(),
         }
+    }
+
+    /// Becomes true with pi's first event.
+    pub fn tell_start(mut self, started: Arc<AtomicBool>) -> Self {
+        self.started = started;
+        self
+    }
+
+    fn started(&self) -> bool {
+        self.started.load(Ordering::SeqCst)
     }
 
     fn announce(&mut self, out: &mut Output) {
@@ -205,7 +218,7 @@ impl Decoder for PiDecoder {
             foreign(line, out);
             return;
         };
-        self.started = true;
+        self.started.store(true, Ordering::SeqCst);
         match &*frame.kind {
             "message_update" => self.update(frame, out),
             "session" => {
@@ -277,7 +290,7 @@ impl Decoder for PiDecoder {
             output: self.answer.clone(),
             partial: if self.answer.is_empty() { self.earlier.clone() } else { self.answer.clone() },
             // A fresh session that pi never came to take up does not exist.
-            session_id: (self.started || self.resuming).then(|| self.session.argument().to_owned()),
+            session_id: (self.started() || self.resuming).then(|| self.session.argument().to_owned()),
             usage: std::mem::take(&mut self.usage),
             ignore_write_error: self.any_turn,
             ..Default::default()
@@ -297,7 +310,7 @@ impl Decoder for PiDecoder {
     }
 
     fn conclude(&mut self, outcome: &mut Outcome, end: &End) {
-        let failed_to_start = outcome.status == RunStatus::Failed && !self.started;
+        let failed_to_start = outcome.status == RunStatus::Failed && !self.started();
         let says = |phrases: &[&str]| failed_to_start && phrases.iter().any(|p| end.stderr.contains(p));
         let rejected = self.resuming && says(RESUME_REFUSED);
         outcome.resume_rejected = Some(rejected);

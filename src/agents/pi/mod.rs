@@ -15,6 +15,10 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
+
+use decoder::PiDecoder;
+
 use crate::agents::{Agent, BoxFuture, Launch, LaunchContext};
 use crate::contract::limits::{DRAIN_AFTER_EXIT, IDLE_TIMEOUT};
 use crate::contract::provider::{McpSupport, PromptVia};
@@ -86,16 +90,12 @@ fn plan(ctx: &LaunchContext<'_>) -> Result<Launch, AgentplugError> {
     let system_prompt = system_prompt.as_ref().map(|path| path.to_string_lossy());
     let argv = args::build(options, prepared.session.argument(), system_prompt.as_deref());
     let model = options.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
-    let decoder = decoder::PiDecoder::new(
-        ctx.prompt,
-        model,
-        prepared.session,
-        resume.is_some(),
-        prepared.history_missing,
-    );
-    let mut launch = Launch::lines(argv, decoder);
+    let history_missing = prepared.history_missing;
+    let mut decoder = PiDecoder::new(ctx.prompt, model, prepared.session, resume.is_some(), history_missing);
+    let mut guards: Vec<Box<dyn Any + Send>> = Vec::new();
     if let Some(created) = prepared.created {
-        launch.guards.push(Box::new(created));
+        decoder = decoder.tell_start(created.used.clone());
+        guards.push(Box::new(created));
     }
-    Ok(launch)
+    Ok(Launch { guards, ..Launch::lines(argv, decoder) })
 }

@@ -3,6 +3,8 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::contract::{AgentplugError, ErrorCode, Os};
@@ -33,7 +35,7 @@ pub struct Prepared {
     pub session: Session,
     /// The run should have gone on with a session whose file is missing or empty.
     pub history_missing: bool,
-    /// Takes the file away again when pi never wrote to it.
+    /// Takes the file away again when pi came to no event.
     pub created: Option<Created>,
 }
 
@@ -147,19 +149,23 @@ fn create(path: &Path) -> Result<Created, AgentplugError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path).map_err(|e| error("pi session file", &e.to_string()))?;
-    Ok(Created(path.to_owned()))
+    Ok(Created { path: path.to_owned(), used: Arc::default() })
 }
 
-/// A session file made for this run; removed at its end if still empty (pi never came to use it).
+/// A session file made for this run. It goes with the run unless marked as used: a pi that fails to start (no
+/// such model, no login) has written a header into it, but there is no conversation to go on with.
 #[derive(Debug)]
-pub struct Created(PathBuf);
+pub struct Created {
+    path: PathBuf,
+    pub used: Arc<AtomicBool>,
+}
 
 impl Drop for Created {
     fn drop(&mut self) {
-        if fs::metadata(&self.0).is_ok_and(|found| found.len() == 0)
-            && let Err(e) = fs::remove_file(&self.0)
+        if !self.used.load(Ordering::SeqCst)
+            && let Err(e) = fs::remove_file(&self.path)
         {
-            tracing::warn!(path = %self.0.display(), error = %e, "an unused pi session file stays behind");
+            tracing::warn!(path = %self.path.display(), error = %e, "an unused pi session file stays behind");
         }
     }
 }
@@ -258,7 +264,10 @@ mod tests {
             assert_eq!((mode(&path(&one)), mode(path(&one).parent().unwrap())), (0o600, 0o700));
         }
         let (used, unused) = (path(&one), path(&two));
-        fs::write(&used, "{}").unwrap();
+        for file in [&used, &unused] {
+            fs::write(file, "{\"type\":\"session\"}\n").unwrap();
+        }
+        one.created.as_ref().unwrap().used.store(true, Ordering::SeqCst);
         drop((one, two));
         assert!(used.exists());
         assert!(!unused.exists());

@@ -1,8 +1,14 @@
 use super::decoder::PiDecoder;
 use super::session::Session;
 use crate::agents::testing::{Driven, clean_exit, drive, exit, spoken};
-use crate::agents::{End, Exit, Stop};
-use crate::contract::{FailureKind, Limit, Message, ModelUsage, RawJson, RunStatus, Usage};
+use crate::agents::{End, Exit, LaunchContext, Protocol, Stop};
+use crate::contract::options::EnvList;
+use crate::contract::{
+    ExecuteOptions, FailureKind, Limit, Message, ModelUsage, Os, RawJson, RunStatus, Usage,
+};
+use crate::process::env::ChildEnv;
+use crate::process::files::RunFiles;
+use crate::process::probe::Prober;
 
 const FILE: &str = "/s/one.jsonl";
 
@@ -499,6 +505,65 @@ fn snapshots_of_a_long_answer_are_not_its_text() {
         d.outcome.error.as_deref(),
         Some("pi exited with error: exit status 1; pi stderr: write ENOBUFS")
     );
+}
+
+#[tokio::test]
+async fn a_launch_makes_the_session_file_and_keeps_prompts_out_of_the_arguments() {
+    let data = tempfile::tempdir().unwrap();
+    let home = data.path().to_str().unwrap().to_owned();
+    let caller = ["HOME", "XDG_DATA_HOME", "LOCALAPPDATA"].map(|name| (name.to_owned(), home.clone()));
+    let env = ChildEnv::new(&EnvList::default(), &EnvList(caller.to_vec()), Os::current());
+    let options = ExecuteOptions {
+        model: Some(" m ".into()),
+        system_prompt: Some("SECRET RULES".into()),
+        ..Default::default()
+    };
+    let program = std::path::PathBuf::from("pi");
+    let (prober, files) = (Prober::new(program.clone(), vec![], env.clone()), RunFiles::default());
+    let ctx = LaunchContext {
+        prompt: "SECRET PROMPT",
+        options: &options,
+        env: &env,
+        program: &program,
+        prober: &prober,
+        files: &files,
+        os: Os::current(),
+        run_id: "r",
+        attempt: 1,
+    };
+    let launch = (super::AGENT.launch)(&ctx).await.unwrap();
+    let (session, prompt_file) = (launch.args[4].clone(), launch.args[8].clone());
+    assert_eq!(
+        launch.args,
+        [
+            "-p",
+            "--mode",
+            "json",
+            "--session",
+            &session,
+            "--model",
+            "m",
+            "--append-system-prompt",
+            &prompt_file
+        ]
+    );
+    assert!(std::path::Path::new(&session).starts_with(data.path()), "{session}");
+    assert_eq!(std::fs::read_to_string(&session).unwrap(), "");
+    assert_eq!(std::fs::read_to_string(&prompt_file).unwrap(), "SECRET RULES");
+
+    let Protocol::Lines(mut decoder) = launch.protocol else { panic!("pi speaks in lines") };
+    let used = drive("pi", "pi", &mut *decoder, &format!("{START}\n"), clean_exit());
+    assert_eq!(
+        (used.writes, used.outcome.session_id),
+        (vec!["SECRET PROMPT".to_owned()], Some(session.clone()))
+    );
+    drop(launch.guards);
+    assert!(std::path::Path::new(&session).exists());
+
+    let unused = (super::AGENT.launch)(&LaunchContext { files: &RunFiles::default(), ..ctx }).await.unwrap();
+    assert!(std::path::Path::new(&unused.args[4]).exists());
+    drop(unused.guards);
+    assert!(!std::path::Path::new(&unused.args[4]).exists());
 }
 
 #[test]
