@@ -7,6 +7,7 @@
 pub mod args;
 pub mod codex;
 pub mod copilot;
+pub mod cursor;
 pub mod deveco;
 pub mod evidence;
 pub mod foreign;
@@ -48,6 +49,7 @@ pub static REGISTRY: &[&Agent] = &[
     &deveco::AGENT,
     &openclaw::AGENT,
     &pi::AGENT,
+    &cursor::AGENT,
 ];
 
 pub fn find(id: &str) -> Option<&'static Agent> {

@@ -10,6 +10,7 @@ pub mod platform;
 pub mod provider;
 pub mod redact;
 pub mod result;
+pub mod utc;
 
 pub use error::{AgentplugError, ErrorCode};
 pub use failure::{Failure, FailureKind};

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::contract::utc::Utc;
 use crate::contract::{AgentplugError, ErrorCode, Os};
 
 /// Bytes of an existing file that are looked at to tell whether it is a session at all.
@@ -44,9 +44,8 @@ pub fn fresh<'e>(env: impl Fn(&str) -> Option<&'e str>, os: Os) -> Result<Prepar
     let folder = sessions_folder(env, os).ok_or_else(|| {
         error("pi session path", "no data folder is known; set HOME (LOCALAPPDATA on Windows)")
     })?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let random = uuid::Uuid::new_v4().simple().to_string();
-    let name = format!("{}-{}.jsonl", stamp(now.as_secs(), now.subsec_nanos()), &random[..8]);
+    let name = format!("{}-{}.jsonl", Utc::now().compact(), &random[..8]);
     let separator = if os == Os::Windows { '\\' } else { '/' };
     let path = format!("{folder}{separator}{name}");
     let created = Some(create(Path::new(&path))?);
@@ -183,22 +182,6 @@ fn not_a_session(value: &str, why: &str) -> AgentplugError {
     )
 }
 
-/// `20261130T172704.000000001` in UTC.
-fn stamp(seconds: u64, nanos: u32) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days since 0000-03-01, so that the leap day is the last of its year (Howard Hinnant's civil_from_days).
-    let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (h, m, s) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}{month:02}{day:02}T{h:02}{m:02}{s:02}.{nanos:09}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,20 +211,6 @@ mod tests {
         );
         for os in [Os::Linux, Os::MacOs, Os::Windows] {
             assert_eq!(at(&[("HOME", ""), ("LOCALAPPDATA", "")], os), None);
-        }
-    }
-
-    #[test]
-    fn stamps_are_utc_dates() {
-        for (seconds, want) in [
-            (0, "19700101T000000"),
-            (951_782_399, "20000228T235959"),
-            (951_782_400, "20000229T000000"),
-            (951_868_800, "20000301T000000"),
-            (1_796_059_624, "20261130T172704"),
-            (4_107_542_400, "21000301T000000"),
-        ] {
-            assert_eq!(stamp(seconds, 7), format!("{want}.000000007"));
         }
     }
 
