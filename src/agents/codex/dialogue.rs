@@ -11,7 +11,7 @@ use super::{rollout, turn};
 use crate::agents::{BoxFuture, Dialogue, DialogueIo, End, Evidence, LaunchContext, Verdict};
 use crate::contract::limits::HANDSHAKE_TIMEOUT;
 use crate::contract::options::RunLimits;
-use crate::contract::{AgentplugError, Outcome};
+use crate::contract::{AgentplugError, Failure, FailureKind, Outcome};
 use crate::wire::rpc::{Config, Peer};
 
 /// What the caller wants, in the words of the protocol.
@@ -151,7 +151,7 @@ impl Dialogue for Codex {
         };
         let failure = match (&talk.end, &talk.error) {
             (Some(TurnEnd::Failed), Some(error)) => Some(error.failure(&talk.rate_limits)),
-            _ => ending.failure.take(),
+            _ => ending.failure.take().map(|failure| refused_arguments(failure, &end.stderr)),
         };
         let begun = talk.resumed || talk.started || talk.turn.is_some();
         // A thread without a turn cannot be resumed. One that was refused for now can be, later.
@@ -178,6 +178,15 @@ impl Dialogue for Codex {
     fn conclude(&mut self, outcome: &mut Outcome, _end: &End) {
         outcome.resume_rejected = self.plan.resume_asked.then_some(self.server.resume_rejected);
     }
+}
+
+/// A process that ended over its arguments ends over them every time.
+fn refused_arguments(failure: Failure, stderr: &str) -> Failure {
+    let refused = ["error: unexpected argument", "error: invalid value", "Error: Unknown feature flag"];
+    if failure.kind == FailureKind::Crash && refused.iter().any(|words| stderr.contains(words)) {
+        return Failure::of(FailureKind::InvalidRequest);
+    }
+    failure
 }
 
 fn turn_error(talk: &Talk) -> Option<String> {

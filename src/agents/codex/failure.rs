@@ -10,13 +10,20 @@ pub struct TurnError {
     pub message: String,
     /// `codexErrorInfo`: a word, or an object with one key.
     pub info: Value,
+    /// The message as it came, for its words.
+    raw: String,
 }
 
 impl TurnError {
     pub fn read(error: &Value) -> Self {
+        let raw = error["message"].as_str().unwrap_or_default();
+        // Some errors of the model service are passed on as their JSON text.
+        let inner = serde_json::from_str::<Value>(raw).ok();
+        let inner = inner.as_ref().and_then(|v| v["error"]["message"].as_str()).filter(|m| !m.is_empty());
         TurnError {
-            message: error["message"].as_str().unwrap_or_default().to_owned(),
+            message: inner.unwrap_or(raw).to_owned(),
             info: error["codexErrorInfo"].clone(),
+            raw: raw.to_owned(),
         }
     }
 
@@ -35,7 +42,7 @@ impl TurnError {
     }
 
     fn kind(&self) -> FailureKind {
-        let by_text = || FailureKind::from_text(&self.message);
+        let by_text = || FailureKind::from_text(&self.raw);
         match self.code().unwrap_or_default() {
             "contextWindowExceeded" => FailureKind::ContextOverflow,
             "usageLimitExceeded" | "sessionBudgetExceeded" => FailureKind::Quota,
@@ -72,7 +79,9 @@ impl TurnError {
             (FailureKind::Auth, _) => {
                 Some("log in with `codex login`, or set the key of the model provider".to_owned())
             }
-            (_, Some(code)) if code != "other" => Some(format!("codex calls it {code}")),
+            (_, Some(code)) if self.info.is_string() && code != "other" => {
+                Some(format!("codex calls it {code}"))
+            }
             _ => None,
         };
         if matches!(kind, FailureKind::Quota | FailureKind::RateLimit) {

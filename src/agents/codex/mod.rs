@@ -5,6 +5,7 @@ mod argv;
 mod dialogue;
 mod ending;
 mod failure;
+mod instructions;
 mod items;
 mod mcp;
 mod patch;

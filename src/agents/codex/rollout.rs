@@ -11,6 +11,8 @@ use super::usage::Totals;
 
 /// Longer lines end the scan: they hold no counts.
 const MAX_LINE: u64 = 1024 * 1024;
+/// Larger files are not scanned: the end of the run waits for it.
+const MAX_FILE: u64 = 64 * 1024 * 1024;
 /// A file says within its first lines which thread it belongs to.
 const META_LINES: usize = 64;
 /// Files written a little before the run's first look count, too: clocks of file systems are coarse.
@@ -33,7 +35,11 @@ pub fn usage(
         Some(path) => PathBuf::from(path),
         None => find(&Path::new(codex_home?).join("sessions"), thread, began)?,
     };
-    let file = BufReader::new(File::open(path).ok()?);
+    let file = File::open(path).ok()?;
+    if file.metadata().ok()?.len() > MAX_FILE {
+        return None;
+    }
+    let file = BufReader::new(file);
     let found = scan(lines(file), &timestamp(began), resumed);
     (found.totals != Totals::default()).then_some(found)
 }

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::dialogue::Plan;
 use super::ending::{Ending, OVERLOADED, cause, jitter};
+use super::instructions;
 use super::talk::Talk;
 use crate::agents::Retry;
 use crate::contract::{Failure, FailureKind};
@@ -232,6 +233,32 @@ fn misconfiguration(mut ending: Ending) -> Ending {
     ending.hint(FIX_CONFIG)
 }
 
+/// Gives a resumed thread the system prompt it does not have yet.
+async fn instruct(
+    plan: &Plan,
+    peer: &mut Peer,
+    talk: &mut Talk,
+    server: &Server,
+    thread: &str,
+) -> Result<(), Ending> {
+    let (Some(text), Some(path)) = (plan.system_prompt.clone(), server.rollout.clone()) else {
+        return Ok(());
+    };
+    let injection = instructions::injection(thread, &text);
+    let known = tokio::task::spawn_blocking(move || instructions::known(&path, &text)).await;
+    if !matches!(known, Ok(Some(false))) {
+        return Ok(());
+    }
+    match ask(plan, peer, talk, "thread/inject_items", &injection).await {
+        Ok(_) => Ok(()),
+        Err(RpcError::Remote(object)) => {
+            talk.log("warn", format!("the resumed thread did not take the system prompt: {object}"));
+            Ok(())
+        }
+        Err(error) => Err(Ending::request("thread/inject_items", &error, plan.handshake)),
+    }
+}
+
 /// What a refused resume means.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -281,6 +308,9 @@ async fn resume(
                 if !same {
                     talk.log("warn", "codex resumed without naming the thread; a new one is started");
                     server.resume_rejected = true;
+                }
+                if same {
+                    instruct(plan, peer, talk, server, id).await?;
                 }
                 return Ok(same);
             }

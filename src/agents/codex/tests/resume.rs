@@ -241,3 +241,37 @@ async fn a_resume_that_fails_in_the_turn_keeps_its_session() {
         .await;
     assert_eq!((ran.outcome.status, ran.outcome.session_id.as_deref()), (RunStatus::Failed, Some("T1")));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_thread_gets_the_system_prompt_it_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rollout.jsonl");
+    std::fs::write(
+        &path,
+        json!({"payload": {"content": [{"type": "input_text", "text": "be brief"}]}}).to_string(),
+    )
+    .unwrap();
+    for (prompt, injected) in [("be brief", false), ("be long", true)] {
+        let ran = ask()
+            .resume()
+            .with(|o| o.system_prompt = Some(prompt.into()))
+            .run(async |s| {
+                s.initialize().await;
+                s.serve("thread/resume", json!({"thread": {"id": "T1", "path": path}})).await;
+                if injected {
+                    let asked = s.expect("thread/inject_items").await;
+                    let content = json!([{"type": "input_text", "text": "be long"}]);
+                    let items = json!([{"type": "message", "role": "developer", "content": content}]);
+                    assert_eq!(asked["params"], json!({"threadId": "T1", "items": items}));
+                    s.refuse(&asked, -32600, "unknown variant").await;
+                }
+                finish(s, "T1").await;
+            })
+            .await;
+        assert_eq!(ran.asked("thread/resume")["developerInstructions"], prompt);
+        assert_eq!(
+            (ran.outcome.status, ran.logs("warn").len()),
+            (RunStatus::Completed, usize::from(injected))
+        );
+    }
+}

@@ -275,7 +275,8 @@ async fn an_exit_in_the_handshake_tells_what_stderr_said() {
         "codex initialize failed: codex process exited; codex stderr: error: unexpected argument '-m' found";
     assert_eq!((ran.outcome.status, ran.error()), (RunStatus::Failed, text));
     let failure = ran.outcome.failure.unwrap();
-    assert_eq!((failure.kind, failure.exit_code), (FailureKind::Crash, Some(2)));
+    let want = (FailureKind::InvalidRequest, false, Some(2));
+    assert_eq!((failure.kind, failure.retryable, failure.exit_code), want);
 }
 
 #[tokio::test(start_paused = true)]

@@ -366,6 +366,11 @@ async fn structured_errors_decide_the_kind_of_failure() {
         (json!("cyberPolicy"), "x", FailureKind::Permission),
         (json!("other"), "stream disconnected before completion", FailureKind::Network),
         (json!("sandboxError"), "x", FailureKind::Unknown),
+        (
+            json!("other"),
+            "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\"}}",
+            FailureKind::InvalidRequest,
+        ),
         (json!(null), "401 unauthorized", FailureKind::Auth),
         (http("httpConnectionFailed", json!(401)), "x", FailureKind::Auth),
         (http("responseTooManyFailedAttempts", json!(429)), "x", FailureKind::RateLimit),
