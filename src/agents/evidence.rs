@@ -118,7 +118,7 @@ pub struct Retry {
 /// First match wins: an error result, our stop, a success, a limit or cancel the agent reports, read error,
 /// reported fault, write error, exit status, missing terminal event.
 pub fn converge(name: &str, label: &str, evidence: Evidence, end: &End) -> Outcome {
-    let Evidence { verdict, output, partial, session_id, usage, fault, veto, failure, .. } = evidence;
+    let Evidence { verdict, output, partial, session_id, usage, fault, veto, mut failure, .. } = evidence;
     let exit_error = end.exit.error();
     let mut kind = None;
     let mut limit = None;
@@ -145,6 +145,8 @@ pub fn converge(name: &str, label: &str, evidence: Evidence, end: &End) -> Outco
         (verdict, None) => {
             let succeeded = verdict.is_some();
             if let Some(e) = &end.read_error {
+                // Whatever the agent made of the torn stream, this is what happened.
+                failure = None;
                 kind = Some(FailureKind::Protocol);
                 (RunStatus::Failed, Some(format!("{name} stdout read error: {e}")))
             } else if let Some(fault) = fault.filter(|f| !f.is_empty() && !succeeded) {

@@ -152,6 +152,9 @@ pub struct Output {
     pub close_stdin: bool,
     /// The CLI's terminal event was seen: the process gets a bounded time to exit.
     pub terminal: bool,
+    /// The turn looks over, but this CLI has no event that says so for certain: should nothing follow for a
+    /// while, that counts as its end. Any later line takes it back.
+    pub settled: bool,
     /// Do not wait for the exit: stop the tree now (CLIs that leave a worker behind).
     pub stop_now: bool,
 }

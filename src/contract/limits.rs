@@ -31,6 +31,11 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 pub const AFTER_TERMINAL: Duration = Duration::from_secs(5);
 /// The same for an agent that lives until its stdin ends.
 pub const AFTER_DIALOGUE: Duration = Duration::from_secs(3);
+/// How long a CLI without a terminal event may stay silent after its turn looked over.
+pub const AFTER_SETTLED: Duration = Duration::from_secs(8);
+/// After the exit of a CLI whose turn is over: what is in the pipe by then is read, and nothing more can come
+/// but from somebody else who holds it.
+pub const DRAIN_AFTER_END: Duration = Duration::from_millis(300);
 /// How long pipes may stay open after the leader's exit before they are closed on our side.
 pub const DRAIN_AFTER_EXIT: Duration = Duration::from_secs(10);
 /// How long the protocol's own cancel may take before signals follow.

@@ -24,6 +24,8 @@ pub struct Link<'a> {
     pub activity: Activity,
     pub session_id: &'a Mutex<Option<String>>,
     pub terminal: AtomicBool,
+    /// The turn looks over and no line has come since.
+    pub settled: AtomicBool,
     pub stop_now: AtomicBool,
     /// Any message was produced.
     pub spoke: AtomicBool,
@@ -37,6 +39,7 @@ impl<'a> Link<'a> {
             activity: Activity::new(),
             session_id,
             terminal: AtomicBool::new(false),
+            settled: AtomicBool::new(false),
             stop_now: AtomicBool::new(false),
             spoke: AtomicBool::new(false),
             nudge: Notify::new(),
@@ -138,6 +141,10 @@ fn obey(out: &mut Output, writer: &Mutex<Writer>, link: &Link<'_>) {
     }
     if std::mem::take(&mut out.stop_now) {
         link.stop_now.store(true, Ordering::SeqCst);
+        link.nudge.notify_one();
+    }
+    let settled = std::mem::take(&mut out.settled);
+    if link.settled.swap(settled, Ordering::SeqCst) != settled {
         link.nudge.notify_one();
     }
     if std::mem::take(&mut out.terminal) {

@@ -15,7 +15,9 @@ use super::pump::{Link, ReadEnd, pump_dialogue, pump_lines};
 use super::queue::Queue;
 use super::writer::Writer;
 use crate::agents::{Agent, End, Exit, Protocol, Retry, Stop, StopSignal, converge};
-use crate::contract::limits::{AFTER_DIALOGUE, AFTER_TERMINAL, PROTOCOL_CANCEL};
+use crate::contract::limits::{
+    AFTER_DIALOGUE, AFTER_SETTLED, AFTER_TERMINAL, DRAIN_AFTER_END, PROTOCOL_CANCEL,
+};
 use crate::contract::options::RunLimits;
 use crate::contract::{Limit, Outcome};
 use crate::process::spawn::{LeaderExit, Spawned, signal_name};
@@ -86,13 +88,17 @@ pub async fn supervise(
     let mut exit_by: Option<Instant> = None;
     let mut read_by: Option<Instant> = None;
     let mut polite_until: Option<Instant> = None;
+    // When a turn that looks over counts as over.
+    let mut settled_by: Option<Instant> = None;
 
     while read.is_none() || exit.is_none() {
         let terminal = link.terminal.load(Ordering::SeqCst);
         let limit =
             if stop.is_none() && !terminal && read.is_none() { next_limit(&ctx, &link) } else { None };
-        let wake_at =
-            [limit.as_ref().map(|(at, _)| *at), exit_by, read_by, polite_until].into_iter().flatten().min();
+        let wake_at = [limit.as_ref().map(|(at, _)| *at), exit_by, read_by, polite_until, settled_by]
+            .into_iter()
+            .flatten()
+            .min();
         tokio::select! {
             end = &mut conversation, if read.is_none() => {
                 read = Some(end);
@@ -100,7 +106,8 @@ pub async fn supervise(
             }
             _ = exit_watch.wait_for(Option::is_some), if exit.is_none() => {
                 exit = leader.exited();
-                read_by = Some(Instant::now() + ctx.agent.drain);
+                let over = link.terminal.load(Ordering::SeqCst) || link.settled.load(Ordering::SeqCst);
+                read_by = Some(Instant::now() + if over { DRAIN_AFTER_END } else { ctx.agent.drain });
             }
             _ = cancel.wait_for(|c| *c), if !cancelled => {
                 cancelled = true;
@@ -126,6 +133,17 @@ pub async fn supervise(
             () = sleep_until(wake_at) => {}
         }
         let now = Instant::now();
+        if !link.settled.load(Ordering::SeqCst) {
+            settled_by = None;
+        } else if settled_by.is_none() {
+            settled_by = Some(now + AFTER_SETTLED);
+        } else if settled_by.is_some_and(|t| t <= now) && stop.is_none() {
+            // From here on it is an end like any other.
+            link.terminal.store(true, Ordering::SeqCst);
+            link.stop_now.store(true, Ordering::SeqCst);
+            settled_by = None;
+            link.settled.store(false, Ordering::SeqCst);
+        }
         let terminal = link.terminal.load(Ordering::SeqCst);
         // The idle window may have moved while we slept, so the limit is looked up again.
         if stop.is_none()

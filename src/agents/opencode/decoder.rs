@@ -127,7 +127,10 @@ impl EventDecoder {
                 }
             }
             Some("tool_use") => self.tool(&part, out),
-            Some("step_finish") => self.step_finish(&part),
+            Some("step_finish") => {
+                self.step_finish(&part);
+                out.settled = !self.steps.awaiting && !self.steps.void;
+            }
             Some("error") => {
                 let error = SessionError::of(&event, self.plan.name);
                 // A failed prompt is reported by the session and once more by the command.

@@ -239,7 +239,11 @@ impl Decoder for PiDecoder {
                 out.emit(Message::tool_use(tool, id, frames::object(frame.args)));
             }
             "tool_execution_end" => self.tool_end(&frame, out),
-            "agent_end" => self.ended = frames::boolean(frame.will_retry) != Some(true),
+            "agent_end" => {
+                self.ended = frames::boolean(frame.will_retry) != Some(true);
+                // 0.7x has no later event; newer ones may still retry after it.
+                out.settled = self.ended;
+            }
             "agent_settled" => {
                 self.settled = true;
                 if frames::boolean(frame.aborted) == Some(true) {
