@@ -2,6 +2,7 @@
 //! tail, stop. Knows no CLI by name.
 
 pub mod args;
+pub mod batch;
 pub mod capture;
 pub mod command_line;
 pub mod env;

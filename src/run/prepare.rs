@@ -84,6 +84,9 @@ pub async fn prepare(
         env.set("PATH", path);
     }
     let command = shim::plan(&found.path, &env, os)?;
+    for (name, value) in &command.env {
+        env.set(name, value);
+    }
     let prefix = args::filter_prefix(&options.launch_prefix, agent.blocked);
     let prober = Prober::new(command.program.clone(), [&command.args[..], &prefix].concat(), env.clone());
     let version = prober.cached_version();
