@@ -137,6 +137,10 @@ impl FailureKind {
             "connection refused",
             "connection reset",
             "connection error",
+            "connection was closed",
+            "cannot connect",
+            "unexpected eof",
+            "premature close",
             "network",
             "fetch failed",
             "terminated",
@@ -200,5 +204,22 @@ impl Failure {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_connections_in_the_words_of_real_clis() {
+        for text in [
+            "Cannot connect to API: The socket connection was closed unexpectedly.",
+            "Failed native model HTTP request: error decoding response body: unexpected EOF during chunk size line",
+            "request to http://127.0.0.1:1/v1 failed, reason: connect ECONNREFUSED",
+            "Invalid response body: Premature close",
+        ] {
+            assert_eq!(FailureKind::from_text(text), FailureKind::Network, "{text}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Secrets and the home folder taken out of diagnostics, before these reach a Result or a log.
 //!
-//! The steps run in order, each on the output of the one before: control characters, Authorization headers,
-//! JSON members, loose `key: value` pairs, credentials known by their shape, and the home folder. Whoever
-//! truncates a text redacts it first: a cut secret has no shape any more.
+//! The steps run in order, each on the output of the one before: terminal sequences and control characters,
+//! Authorization headers, JSON members, loose `key: value` pairs, credentials known by their shape, and the
+//! home folder. Whoever truncates a text redacts it first: a cut secret has no shape any more.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -12,7 +12,8 @@ use regex::{Captures, Regex, Replacer};
 /// `text` without secrets; `home` is shown without the name of `user` (skipped where either is unknown).
 pub fn redact(text: &str, home: Option<&str>, user: Option<&str>) -> String {
     let mut text: Cow<str> = if text.bytes().any(is_dropped_control) {
-        text.chars().filter(|c| !u8::try_from(*c).is_ok_and(is_dropped_control)).collect::<String>().into()
+        let plain = TERMINAL_SEQUENCE.replace_all(text, "");
+        plain.chars().filter(|c| !u8::try_from(*c).is_ok_and(is_dropped_control)).collect::<String>().into()
     } else {
         text.into()
     };
@@ -52,6 +53,13 @@ pub fn redact_credentials(text: &str) -> Cow<'_, str> {
     }
     text
 }
+
+/// Colours, cursor moves and titles: whole, since without its escape character the rest is noise, and a
+/// sequence inside a secret must not hide its shape.
+static TERMINAL_SEQUENCE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+        .expect("constant pattern")
+});
 
 fn is_dropped_control(b: u8) -> bool {
     b < 0x20 && b != b'\n' && b != b'\t'

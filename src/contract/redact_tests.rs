@@ -56,7 +56,10 @@ fn table() -> Vec<(String, Option<String>)> {
         ("xoxb-1234567890ab xapp-1234567890", "[REDACTED SLACK TOKEN] [REDACTED SLACK TOKEN]"),
         ("glpat-abcdefghij0123456789", "[REDACTED GITLAB TOKEN]"),
         ("open /home/alice/p/a.txt, /home/alice", "open /home/****/p/a.txt, /home/****"),
-        ("\x1b[31mred\x1b[0m\r\nnext\ttab\0", "[31mred[0m\nnext\ttab"),
+        ("\x1b[31mred\x1b[0m\r\nnext\ttab\0", "red\nnext\ttab"),
+        ("\x1b[91m\x1b[1mError: \x1b[0mSession not found", "Error: Session not found"),
+        ("\x1b]0;title\x07a\x1b]8;;u\x1b\\b\x1b[?25hc\x1bMd\x1b", "abcd"),
+        ("key sk-\x1b[1mabcdefghijklmnopqrstuvwx", "key [REDACTED API KEY]"),
     ]
     .map(|(text, out)| (text.to_owned(), Some(out.to_owned())))
     .into();
