@@ -95,12 +95,20 @@ struct Data {
     tool_name: Option<String>,
     arguments: Option<Box<RawValue>>,
     success: Option<bool>,
+    /// Of a shell command that ran: `success` is true whatever its exit code.
+    shell_execution: Option<ShellExecution>,
     result: Option<Value>,
     error: Option<Value>,
     error_type: Option<String>,
     message: Option<String>,
     status_code: Option<u16>,
     reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ShellExecution {
+    exit_code: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -293,11 +301,12 @@ impl CopilotDecoder {
             Some(message) => format!("Error: {}", text_of(message)),
             None => format!("Error: {}", text_of(e)),
         });
+        let exit_code = data.shell_execution.and_then(|shell| shell.exit_code);
         out.emit(Message::ToolResult {
             tool: self.tools.get(&call_id).filter(|name| !name.is_empty()).cloned(),
             call_id,
             output: error.unwrap_or(content),
-            is_error: failed.then_some(true),
+            is_error: (failed || exit_code.is_some_and(|code| code != 0)).then_some(true),
             parent_call_id: data.parent_tool_call_id,
         });
     }

@@ -70,6 +70,13 @@ fn bash_result(id: &str, output: &str) -> Message {
         parent_call_id: None,
     }
 }
+/// The same result, said to have failed.
+fn failed(mut result: Message) -> Message {
+    if let Message::ToolResult { is_error, .. } = &mut result {
+        *is_error = Some(true);
+    }
+    result
+}
 
 #[test]
 fn a_streamed_turn() {
@@ -94,6 +101,8 @@ fn tools_and_their_results() {
         (r#""success":false,"error":{"message":"nope"}"#, "Error: nope", Some(true)),
         (r#""success":false,"result":{"content":"x"}"#, "x", Some(true)),
         (r#""success":true"#, "", None),
+        (r#""success":true,"shellExecution":{"exitCode":3},"result":{"content":"y"}"#, "y", Some(true)),
+        (r#""success":true,"shellExecution":{"exitCode":0},"result":{"content":"y"}"#, "y", None),
         (r#""success":true,"result":{"content":{"k":1}}"#, r#"{"k":1}"#, None),
     ] {
         let d = run(&[&with_tool(""), &done(result), &message("ok", ""), OK]);
@@ -510,7 +519,7 @@ mod recordings {
                 [
                     vec![
                         bash_use("mock_call_1_9", &input("echo oops >&2; exit 3")),
-                        bash_result("mock_call_1_9", "oops\n<shellId: 0 completed with exit code 3>"),
+                        failed(bash_result("mock_call_1_9", "oops\n<shellId: 0 completed with exit code 3>")),
                     ],
                     tool_said(),
                 ]

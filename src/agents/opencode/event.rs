@@ -44,6 +44,7 @@ pub struct ToolState {
     pub input: Option<Box<RawValue>>,
     pub output: Option<Box<RawValue>>,
     pub error: Option<Value>,
+    pub metadata: Option<Value>,
 }
 
 impl ToolState {
@@ -54,13 +55,18 @@ impl ToolState {
     /// `None` while the tool is still running.
     pub fn result(&self) -> Option<(String, Option<bool>)> {
         match self.status.as_deref()? {
-            "completed" => Some((self.output_text(), None)),
+            "completed" => Some((self.output_text(), self.exited_badly().then_some(true))),
             "error" => {
                 let error = self.error.as_ref().and_then(Value::as_str).filter(|e| !e.is_empty());
                 Some((error.map_or_else(|| self.output_text(), str::to_owned), Some(true)))
             }
             _ => None,
         }
+    }
+
+    /// A command that ran counts as `completed` here, whatever its exit code.
+    fn exited_badly(&self) -> bool {
+        self.metadata.as_ref().and_then(|m| m["exit"].as_i64()).is_some_and(|code| code != 0)
     }
 
     fn output_text(&self) -> String {

@@ -56,6 +56,14 @@ fn bash(id: &str, command: &str, output: &str) -> [Message; 2] {
     ]
 }
 
+/// The same result, said to have failed.
+fn failed(mut result: Message) -> Message {
+    if let Message::ToolResult { is_error, .. } = &mut result {
+        *is_error = Some(true);
+    }
+    result
+}
+
 #[test]
 fn the_prompt_goes_to_stdin_and_stdin_is_closed() {
     let d = feed(Plan { stdin: Some("line\n\"two\" ä".into()), ..plan() }, "", clean_exit());
@@ -186,6 +194,8 @@ fn tool_results_are_readable_text() {
         (r#"{"status":"completed","output":{"files":["a"]}}"#, Some((r#"{"files":["a"]}"#, None))),
         (r#"{"status":"completed","output":null}"#, Some(("", None))),
         (r#"{"status":"completed","output":"\u00e4\""}"#, Some(("ä\"", None))),
+        (r#"{"status":"completed","output":"x","metadata":{"exit":3}}"#, Some(("x", Some(true)))),
+        (r#"{"status":"completed","output":"x","metadata":{"exit":0}}"#, Some(("x", None))),
         (r#"{"status":"pending"}"#, None),
         ("null", None),
     ];
@@ -388,8 +398,11 @@ mod recordings {
                 "tool-fail",
                 "ses_dd29425f5ffeuz7ORpV9OP3gTv",
                 2,
-                [bash("mock_call_1_17", "echo oops >&2; exit 3", "oops\n").to_vec(), vec![tool_said.clone()]]
-                    .concat(),
+                [
+                    bash("mock_call_1_17", "echo oops >&2; exit 3", "oops\n").map(failed).to_vec(),
+                    vec![tool_said.clone()],
+                ]
+                .concat(),
             ),
             ("empty", "ses_dd292a5cfffeYcj5a6RF5PRbgq", 1, vec![]),
         ];
