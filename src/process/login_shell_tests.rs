@@ -1,4 +1,3 @@
-use std::path::Path;
 use std::time::Duration;
 
 use super::*;
@@ -47,6 +46,8 @@ fn answers_are_kept_for_half_an_hour_and_in_a_bounded_number() {
 
 #[cfg(unix)]
 mod with_a_shell {
+    use std::path::Path;
+
     use super::*;
 
     fn script(path: &Path, text: &str) {
