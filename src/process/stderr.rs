@@ -43,7 +43,7 @@ impl StderrTail {
         self.lock().total
     }
 
-    /// The tail as text: fragments of characters removed, trimmed. When the front was cut off, everything up
+    /// The tail as text: fragments of characters and terminal escape sequences removed, trimmed. When the front was cut off, everything up
     /// to the first white space goes too: it may be the second half of a secret whose key no rule sees any more.
     pub fn text(&self) -> String {
         let ring = self.lock();
@@ -52,12 +52,32 @@ impl StderrTail {
             let cut = bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(bytes.len());
             bytes = &bytes[cut..];
         }
-        String::from_utf8_lossy(bytes).replace('\u{fffd}', "").trim().to_owned()
+        without_escapes(&String::from_utf8_lossy(bytes).replace('\u{fffd}', "")).trim().to_owned()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Ring> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
+}
+
+/// CLIs colour their logs also where no terminal reads them.
+fn without_escapes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '\x1b' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            // CSI: up to its final byte.
+            Some('[') => while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {},
+            // OSC: up to BEL, or to the escape that begins its terminator.
+            Some(']') => while chars.next_if(|c| *c != '\x1b').is_some_and(|c| c != '\x07') {},
+            _ => {}
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -73,6 +93,23 @@ mod tests {
         tail.push(b" end");
         assert_eq!(tail.text(), "end");
         assert_eq!(tail.total(), 11 + STDERR_TAIL_BYTES as u64 + 4);
+    }
+
+    #[test]
+    fn colours_are_no_words() {
+        for (raw, want) in [
+            ("\x1b[2m12:00\x1b[0m \x1b[31mERROR\x1b[0m a: b", "12:00 ERROR a: b"),
+            ("\x1b]0;title\x07x", "x"),
+            ("\x1b]0;title\x1b\\x", "x"),
+            ("a\x1b[3", "a"),
+            ("a\x1b]b", "a"),
+            ("a\x1b", "a"),
+            ("no [2m escape", "no [2m escape"),
+        ] {
+            let tail = StderrTail::default();
+            tail.push(raw.as_bytes());
+            assert_eq!(tail.text(), want, "{raw:?}");
+        }
     }
 
     #[test]
