@@ -1,0 +1,106 @@
+//! The thinking level as a session option.
+
+use super::fields::Fields;
+
+/// The option a session offers for it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Advertised {
+    pub id: String,
+    pub choices: Vec<String>,
+}
+
+fn options<'a>(result: &Fields<'a>) -> Vec<Fields<'a>> {
+    let list = ["configOptions", "config_options"].into_iter().find(|name| result.raw(name).is_some());
+    list.map(|name| result.array(name)).unwrap_or_default().into_iter().filter_map(Fields::read).collect()
+}
+
+/// The first option whose id or category names it.
+pub fn advertised(result: &Fields) -> Option<Advertised> {
+    let names_it = |option: &Fields| {
+        ["id", "category"].iter().any(|member| {
+            option
+                .text(member)
+                .is_some_and(|t| matches!(t.trim().to_lowercase().as_str(), "effort" | "thought_level"))
+        })
+    };
+    let option = options(result).into_iter().find(|o| names_it(o) && o.word(&["id"]).is_some())?;
+    let mut choices: Vec<String> = Vec::new();
+    for choice in option.array("options").into_iter().filter_map(Fields::read) {
+        if let Some(value) = choice.word(&["value"])
+            && !choices.contains(&value)
+        {
+            choices.push(value);
+        }
+    }
+    Some(Advertised { id: option.text("id")?, choices })
+}
+
+/// What the session says the option `id` is at now.
+pub fn current(result: &Fields, id: &str) -> Option<String> {
+    let option = options(result).into_iter().find(|o| o.text("id").as_deref() == Some(id))?;
+    option.text("currentValue").or_else(|| option.text("current_value"))
+}
+
+/// The session's current model: its `models` block, or its option for the model.
+pub fn current_model(result: &Fields) -> Option<String> {
+    const NAMES: &[&str] = &["currentModelId", "current_model_id"];
+    result.object("models").and_then(|models| models.word(NAMES)).or_else(|| result.word(NAMES)).or_else(
+        || {
+            let is_model =
+                |o: &Fields| ["id", "category"].iter().any(|m| o.text(m).as_deref() == Some("model"));
+            options(result).into_iter().find(is_model)?.word(&["currentValue", "current_value"])
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> Fields<'_> {
+        Fields::read(json).unwrap()
+    }
+
+    #[test]
+    fn the_option_is_found_by_id_or_category() {
+        for (json, want) in [
+            (
+                r#"{"configOptions":[{"id":"mode"},{"id":"reasoning_effort","category":" Thought_Level ","options":[{"value":"low"},
+               {"value":" high "},{"value":"low"},{"value":""},7]}]}"#,
+                Some(("reasoning_effort", vec!["low", "high"])),
+            ),
+            (r#"{"config_options":[{"id":"Effort","options":[]}]}"#, Some(("Effort", vec![]))),
+            (r#"{"configOptions":[{"category":"effort","options":[{"value":"low"}]}]}"#, None),
+            (r#"{"configOptions":"x"}"#, None),
+            ("{}", None),
+        ] {
+            let got = advertised(&fields(json));
+            let want = want.map(|(id, c): (&str, Vec<&str>)| Advertised {
+                id: id.into(),
+                choices: c.into_iter().map(str::to_owned).collect(),
+            });
+            assert_eq!(got, want, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_read_back_takes_the_exact_id() {
+        let json = r#"{"configOptions":[{"id":"Thinking","currentValue":"x"},{"id":"thinking","current_value":"max"}]}"#;
+        assert_eq!(current(&fields(json), "thinking").as_deref(), Some("max"));
+        assert_eq!(current(&fields(json), "effort"), None);
+    }
+
+    #[test]
+    fn the_current_model_has_several_places() {
+        for (json, want) in [
+            (r#"{"models":{"currentModelId":" m1 "},"currentModelId":"m2"}"#, Some("m1")),
+            (r#"{"models":{"current_model_id":"m1"}}"#, Some("m1")),
+            (r#"{"models":{"currentModelId":" "},"currentModelId":"m2"}"#, Some("m2")),
+            (r#"{"models":7,"current_model_id":"m2"}"#, Some("m2")),
+            (r#"{"configOptions":[{"id":"x","category":"model","currentValue":"m3"}]}"#, Some("m3")),
+            ("{}", None),
+        ] {
+            assert_eq!(current_model(&fields(json)).as_deref(), want, "{json}");
+        }
+    }
+}
