@@ -4,6 +4,7 @@
 //! a [`Decoder`] (sans I/O: lines in, messages and stdin frames out) or a [`Dialogue`] (an async
 //! conversation). Adding a CLI touches its own folder and one line of [`REGISTRY`].
 
+pub mod acp;
 pub mod args;
 pub mod codex;
 pub mod copilot;
@@ -11,13 +12,19 @@ pub mod cursor;
 pub mod deveco;
 pub mod evidence;
 pub mod foreign;
+pub mod grok;
+pub mod hermes;
+pub mod kimi;
+pub mod kiro;
 pub mod native;
 pub mod openclaw;
 pub mod opencode;
 pub mod pi;
 pub mod prompt;
+pub mod qoder;
 #[cfg(test)]
 pub mod testing;
+pub mod traecli;
 
 use std::any::Any;
 use std::future::Future;
@@ -48,8 +55,14 @@ pub static REGISTRY: &[&Agent] = &[
     &opencode::AGENT,
     &deveco::AGENT,
     &openclaw::AGENT,
+    &hermes::AGENT,
     &pi::AGENT,
     &cursor::AGENT,
+    &kimi::AGENT,
+    &kiro::AGENT,
+    &qoder::AGENT,
+    &traecli::AGENT,
+    &grok::AGENT,
 ];
 
 pub fn find(id: &str) -> Option<&'static Agent> {
