@@ -48,11 +48,11 @@ describe.each(providers)('%s', provider => {
     const results = messages.filter(m => m.type === 'tool-result')
     expect(uses).toHaveLength(1)
     expect(results).toHaveLength(1)
-    expect(uses[0].tool).not.toBe('')
-    expect(JSON.stringify(uses[0].input)).toContain('echo hi')
-    expect(results[0]).toMatchObject({ callId: uses[0].callId })
-    expect(results[0].output).toContain('hi there')
-    expect(results[0].output).not.toMatch(/^[{["]/)
+    expect(uses[0]!.tool).not.toBe('')
+    expect(JSON.stringify(uses[0]!.input)).toContain('echo hi')
+    expect(results[0]!).toMatchObject({ callId: uses[0]!.callId })
+    expect(results[0]!.output).toContain('hi there')
+    expect(results[0]!.output).not.toMatch(/^[{["]/)
   })
 
   test('turns an error the CLI states into a failed result with its words', async () => {
@@ -174,7 +174,7 @@ describe.each(providers)('%s', provider => {
       await run.return()
     }
     expect(await run.result).toMatchObject({ status: 'aborted' })
-    expect(alive(notes()[0].started as number)).toBe(false)
+    expect(alive(notes()[0]!.started as number)).toBe(false)
   })
 
   test('await using stops the run', async () => {

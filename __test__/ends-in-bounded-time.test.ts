@@ -8,7 +8,7 @@ describe.concurrent.each(providers)('%s', provider => {
   test('stays completed when the CLI never exits after its result', async () => {
     const { run, notes } = standIn(provider, [...HELLO, { ignoreSigterm: true }, { hang: true }])
     expect(await run.result).toMatchObject({ status: 'completed' })
-    expect(alive(notes()[0].started as number)).toBe(false)
+    expect(alive(notes()[0]!.started as number)).toBe(false)
   })
 
   test.skipIf(process.platform === 'win32')('is not held up by a grandchild that keeps stdout', async () => {

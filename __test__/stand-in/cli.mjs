@@ -1,12 +1,12 @@
 // A stand-in for every CLI: a real child process that speaks one provider's dialect and follows a list of steps.
 //
 //   STAND_IN_PROVIDER   whose dialect
-//   STAND_IN_STEPS      JSON: what to do once the prompt has arrived, see `act`
+//   STAND_IN_STEPS      JSON: what to do once the prompt has arrived, see `act`; or the path of a file with it
 //
 // It is started as `node cli.mjs <the provider's own arguments>`.
 
 import { spawn } from 'node:child_process'
-import { appendFileSync, writeSync } from 'node:fs'
+import { appendFileSync, readFileSync, writeSync } from 'node:fs'
 import { dialects, HELP } from './dialects.mjs'
 
 const { STAND_IN_PROVIDER: provider, STAND_IN_STEPS: steps = '[]', STAND_IN_LOG: log } = process.env
@@ -55,7 +55,8 @@ async function act(step, say) {
 }
 
 async function play(say) {
-  for (const step of JSON.parse(steps)) await act(step, say)
+  const list = steps.startsWith('[') ? steps : readFileSync(steps, 'utf8')
+  for (const step of JSON.parse(list)) await act(step, say)
 }
 
 const dialect = dialects[provider]

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { expect } from 'vitest'
@@ -70,6 +70,13 @@ export function standIn(
 ): StandIn {
   const folder = scratch()
   const log = path.join(folder, 'notes.jsonl')
+  let list = JSON.stringify(steps)
+  if (list.length > 100_000) {
+    // Linux takes at most 128 KiB in one environment entry.
+    const file = path.join(scratch(), 'steps.json')
+    writeFileSync(file, list)
+    list = file
+  }
   const run = execute(provider, prompt, {
     cwd: folder,
     executablePath: process.execPath,
@@ -85,7 +92,7 @@ export function standIn(
       LOCALAPPDATA: folder,
       IS_SANDBOX: '1',
       STAND_IN_PROVIDER: provider,
-      STAND_IN_STEPS: JSON.stringify(steps),
+      STAND_IN_STEPS: list,
       STAND_IN_LOG: log,
       ...options.env,
     },
