@@ -11,6 +11,7 @@ pub mod provider;
 pub mod redact;
 pub mod result;
 pub mod utc;
+pub mod version;
 
 pub use error::{AgentplugError, ErrorCode};
 pub use failure::{Failure, FailureKind};

@@ -4,6 +4,20 @@ use super::*;
 use crate::contract::Os;
 use crate::contract::options::EnvList;
 
+/// Writes an executable script. Another process does the writing: a file this one has open for writing may be
+/// inherited by a child that another test is starting just now, and executing it then fails with ETXTBSY.
+pub fn script(path: &std::path::Path, text: &str) {
+    use std::io::Write;
+    let mut writer = std::process::Command::new("/bin/sh")
+        .args(["-c", "mkdir -p \"${1%/*}\" && cat > \"$1\" && chmod 755 \"$1\"", "sh"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success());
+}
+
 /// Waits until no process of this id is left but a zombie somebody else has to reap.
 pub async fn gone(pid: &str) {
     let alive = || {

@@ -147,14 +147,9 @@ fn make_executable(_path: &Path) {
 #[cfg(unix)]
 mod on_posix {
     use super::*;
+    use crate::process::capture::testing::script;
 
     const OS: Os = Os::current();
-
-    fn script(path: &Path, text: &str) {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-        make_executable(path);
-    }
 
     fn text(path: &Path) -> &str {
         path.to_str().unwrap()

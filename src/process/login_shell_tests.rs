@@ -49,12 +49,7 @@ mod with_a_shell {
     use std::path::Path;
 
     use super::*;
-
-    fn script(path: &Path, text: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::write(path, text).unwrap();
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    use crate::process::capture::testing::{gone, script};
 
     fn answer(folders: &[&Path]) -> Result<Vec<PathBuf>, String> {
         Ok(folders.iter().map(|f| f.to_path_buf()).collect())
@@ -111,7 +106,7 @@ mod with_a_shell {
         let e = query(shell.to_str().unwrap(), &env, bounds).await.unwrap_err();
         assert_eq!(e, "it did not end within 500ms");
         let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
-        crate::process::capture::testing::gone(pid.trim()).await;
+        gone(pid.trim()).await;
     }
 
     #[tokio::test]

@@ -143,7 +143,12 @@ mod tests {
 
     #[test]
     fn features_are_read_from_the_help_text() {
-        let help = |stdout: &str| Probe { stdout: stdout.into(), stderr: String::new(), success: true };
+        let help = |stdout: &str| Probe {
+            stdout: stdout.into(),
+            stderr: String::new(),
+            success: true,
+            ..Probe::default()
+        };
         let real = help(include_str!("../../../__test__/recordings/copilot-1.0.102/help.stdout.txt"));
         let all = Features {
             prompt_on_stdin: true,

@@ -102,7 +102,7 @@ mod tests {
     }
 
     fn help(text: &str) -> Probe {
-        Probe { stdout: String::new(), stderr: text.into(), success: true }
+        Probe { stdout: String::new(), stderr: text.into(), success: true, ..Probe::default() }
     }
 
     #[test]
