@@ -174,7 +174,8 @@ impl CursorDecoder {
                 self.verdict = Some(Verdict::Success);
             }
         }
-        // The CLI may leave a worker running that holds its pipes open.
+        // The CLI may leave a worker running that holds its pipes open, so the end of stdout may never be seen.
+        self.end_of_stdout(out);
         (out.terminal, out.stop_now) = (true, true);
     }
 
@@ -192,15 +193,18 @@ impl CursorDecoder {
         *self.unknown.entry(if full { "(overflow)".to_owned() } else { kind }).or_default() += 1;
     }
 
-    fn unknown_notice(&self) -> Option<String> {
-        let count: u64 = self.unknown.values().sum();
+    /// What was not read since the last notice.
+    fn unknown_notice(&mut self) -> Option<String> {
+        let (unknown, subtypes) =
+            (std::mem::take(&mut self.unknown), std::mem::take(&mut self.unknown_subtypes));
+        let count: u64 = unknown.values().sum();
         let mut notices = Vec::new();
         if count > 0 {
-            let names: Vec<String> = self.unknown.iter().map(|(name, n)| format!("{name}={n}")).collect();
+            let names: Vec<String> = unknown.iter().map(|(name, n)| format!("{name}={n}")).collect();
             notices.push(format!("{count} of unknown type ({})", names.join(",")));
         }
-        if self.unknown_subtypes > 0 {
-            notices.push(format!("{} of unknown subtype", self.unknown_subtypes));
+        if subtypes > 0 {
+            notices.push(format!("{subtypes} of unknown subtype"));
         }
         (!notices.is_empty())
             .then(|| format!("cursor-agent sent events that were not read: {}", notices.join(", ")))

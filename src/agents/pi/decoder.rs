@@ -275,6 +275,8 @@ impl Decoder for PiDecoder {
     }
 
     fn evidence(&mut self, end: &End) -> Evidence {
+        // After a stop the end of stdout may not have been seen.
+        self.answer += &self.filter.flush();
         let clean_exit = end.exit.code == Some(0) && !end.exit.forced && end.write_error.is_none();
         let error = match &self.turn {
             _ if self.fault.is_some() => self.fault.clone(),
