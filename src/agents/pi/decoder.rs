@@ -20,6 +20,8 @@ const RESUME_REFUSED: &[&str] = &[
 ];
 /// Start-up errors of a pi that nobody logged in.
 const NOT_LOGGED_IN: &[&str] = &["No API key found", "No models available"];
+/// How pi 1.x fails under Node.js 20.
+const OLD_NODE: &[&str] = &["does not provide an export named"];
 
 pub struct PiDecoder {
     prompt: Vec<u8>,
@@ -320,18 +322,20 @@ impl Decoder for PiDecoder {
         let says = |phrases: &[&str]| failed_to_start && phrases.iter().any(|p| end.stderr.contains(p));
         let rejected = self.resuming && says(RESUME_REFUSED);
         outcome.resume_rejected = Some(rejected);
-        let (kind, hint) = if rejected {
+        let Some(failure) = &mut outcome.failure else { return };
+        let (kind, retryable, hint) = if rejected {
             outcome.session_id = None;
-            (FailureKind::ResumeRejected, None)
+            (FailureKind::ResumeRejected, false, None)
         } else if says(NOT_LOGGED_IN) {
-            (FailureKind::Auth, Some("run pi and use its /login, or give the provider's API key in env"))
+            let hint = "run pi and use its /login, or give the provider's API key in env";
+            (FailureKind::Auth, false, Some(hint))
+        } else if says(OLD_NODE) {
+            let hint = "this pi needs a newer Node.js than it was started with: 1.x needs 22.19";
+            (FailureKind::Crash, false, Some(hint))
         } else {
             return;
         };
-        if let Some(failure) = &mut outcome.failure {
-            (failure.kind, failure.retryable) = (kind, kind.retryable());
-            failure.hint = hint.map(str::to_owned).or(failure.hint.take());
-        }
+        (failure.kind, failure.retryable, failure.hint) = (kind, retryable, hint.map(str::to_owned));
     }
 }
 

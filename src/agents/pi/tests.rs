@@ -416,6 +416,10 @@ fn start_up_errors_are_on_stderr_only() {
     let d = feed(decoder(None), &[], exit(1, "No API key found for anthropic."));
     assert_eq!(kind(&d), Some(FailureKind::Auth));
     assert!(d.outcome.failure.unwrap().hint.is_some());
+    let old = "SyntaxError: The requested module 'node:module' does not provide an export named 'enableCompileCache'";
+    let failure = feed(decoder(None), &[], exit(1, old)).outcome.failure.unwrap();
+    assert_eq!((failure.kind, failure.retryable), (FailureKind::Crash, false));
+    assert!(failure.hint.unwrap().contains("Node.js"));
 }
 
 #[test]
