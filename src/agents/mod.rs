@@ -6,6 +6,8 @@
 
 pub mod acp;
 pub mod args;
+pub mod claude;
+pub mod codebuddy;
 pub mod codex;
 pub mod copilot;
 pub mod cursor;
@@ -22,6 +24,8 @@ pub mod opencode;
 pub mod pi;
 pub mod prompt;
 pub mod qoder;
+pub mod qwen;
+pub mod stream_json;
 #[cfg(test)]
 pub mod testing;
 pub mod traecli;
@@ -50,6 +54,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Every provider, in the order `providers` lists them.
 #[rustfmt::skip] // one line each
 pub static REGISTRY: &[&Agent] = &[
+    &claude::AGENT,
+    &codebuddy::AGENT,
     &codex::AGENT,
     &copilot::AGENT,
     &opencode::AGENT,
@@ -63,6 +69,7 @@ pub static REGISTRY: &[&Agent] = &[
     &qoder::AGENT,
     &traecli::AGENT,
     &grok::AGENT,
+    &qwen::AGENT,
 ];
 
 pub fn find(id: &str) -> Option<&'static Agent> {
