@@ -14,7 +14,7 @@ import { markdown, table } from './conformance/report.mjs'
 import { LOGIN_WALL, SCENARIOS } from './conformance/scenarios.mjs'
 import { defaultCache, installCli, SetupError } from './lib/install.mjs'
 import { REAL_CLIS } from './lib/real-clis.mjs'
-import { forgetUserEnvironment, makeSandbox } from './lib/sandbox.mjs'
+import { forgetUserEnvironment, makeRoot, makeSandbox, removeRoot } from './lib/sandbox.mjs'
 import { ensureBuilt, ensureInstalled, ROOT } from './lib/setup.mjs'
 import { makeMessageView, makePaint, wantsColour } from './lib/show.mjs'
 import { startModel } from './model/server.mjs'
@@ -113,20 +113,9 @@ async function main() {
   return count('fail') > 0 ? 1 : 0
 }
 
-/** All scenarios on one CLI, with one home and one model. */
+/** All scenarios on one CLI, with one home and one model unless the CLI carries something over between runs. */
 async function proveCli(installed, agentplug, { names, verbose }) {
   const entry = REAL_CLIS[installed.id]
-  const model = await startModel()
-  const sandbox = await makeSandbox(installed, { url: model.url, prefix: 'conformance-agentplug-' })
-  // Ours alone, so that every temporary file of agentplug in it is one of these runs'.
-  const hostTemp = path.join(sandbox.root, 'host-tmp')
-  await mkdir(hostTemp)
-  for (const name of ['TMPDIR', 'TEMP', 'TMP']) process.env[name] = hostTemp
-  const undo = async () => {
-    await model.close()
-    await sandbox.dispose()
-  }
-  cleanups.push(undo)
   const cli = {
     id: installed.id,
     provider: entry.provider,
@@ -137,29 +126,51 @@ async function proveCli(installed, agentplug, { names, verbose }) {
     unknownSession: entry.unknownSession ?? UNKNOWN_UUID,
   }
   write(`\n${paint.bold(`${installed.id} ${installed.version}`)}\n`)
-  const scenarios = []
   const wanted = entry.loginWall
     ? [LOGIN_WALL]
     : SCENARIOS.filter(each => !names || names.includes(each.name))
-  for (const scenario of wanted) {
-    if (leaving.signal.aborted) break
-    scenarios.push(
-      await proveScenario(scenario, { cli, model, sandbox, execute: agentplug.execute, verbose }),
-    )
+  const groups = entry.freshHomes ? wanted.map(each => [each]) : [wanted]
+  const scenarios = []
+  for (const group of groups) {
+    await inPlace(installed, async place => {
+      for (const scenario of group) {
+        if (leaving.signal.aborted) return
+        scenarios.push(await proveScenario(scenario, { cli, execute: agentplug.execute, verbose, ...place }))
+      }
+    })
   }
-  cleanups.splice(cleanups.indexOf(undo), 1)
-  await undo()
   return { id: installed.id, version: installed.version, scenarios }
 }
 
-async function proveScenario(scenario, { cli, model, sandbox, execute, verbose }) {
+/** A sandbox and a model that go away afterwards, also when the process is told to end. */
+async function inPlace(installed, use) {
+  // The URL of the model goes into the configuration, and a path of the sandbox into what the model says.
+  const root = await makeRoot('conformance-agentplug-')
+  const pidFile = path.join(root, 'slow-tool.pid')
+  const model = await startModel({ pidFile })
+  const undo = async () => {
+    await model.close()
+    await removeRoot(root)
+  }
+  cleanups.push(undo)
+  const sandbox = await makeSandbox(installed, { url: model.url, root })
+  // Ours alone, so that every temporary file of agentplug in it is one of these runs'.
+  const hostTemp = path.join(root, 'host-tmp')
+  await mkdir(hostTemp)
+  for (const name of ['TMPDIR', 'TEMP', 'TMP']) process.env[name] = hostTemp
+  await use({ model, sandbox, pidFile })
+  cleanups.splice(cleanups.indexOf(undo), 1)
+  await undo()
+}
+
+async function proveScenario(scenario, { cli, model, sandbox, pidFile, execute, verbose }) {
   const work = path.join(sandbox.work, scenario.name)
   await mkdir(work, { recursive: true })
   const checks = []
   const from = performance.now()
   let earlier
   for (const step of scenario.steps) {
-    const context = { model, work, before: new Set(model.requests) }
+    const context = { model, pidFile, before: new Set(model.requests) }
     const options = {
       ...sandbox.options,
       cwd: work,
@@ -182,9 +193,10 @@ async function proveScenario(scenario, { cli, model, sandbox, execute, verbose }
 }
 
 function judge(id, scenario, name, problem) {
-  const reason = KNOWN[id]?.[`${scenario}.${name}`]
-  const verdict = problem ? (reason ? 'known' : 'fail') : reason ? 'gone' : 'pass'
-  return { name, verdict, ...(problem && { problem }), ...(reason && { reason }) }
+  const reason = KNOWN[id]?.[`${scenario}.${name}`] ?? KNOWN[id]?.[`*.${name}`]
+  const gone = !problem && KNOWN[id]?.[`${scenario}.${name}`]
+  const verdict = problem ? (reason ? 'known' : 'fail') : gone ? 'gone' : 'pass'
+  return { name, verdict, ...(problem && { problem }), ...((problem || gone) && reason && { reason }) }
 }
 
 function showVerdict(name, verdict, seconds, checks) {

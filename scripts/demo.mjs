@@ -4,13 +4,12 @@
 
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { installCli, SetupError } from './lib/install.mjs'
 import { REAL_CLIS } from './lib/real-clis.mjs'
-import { forgetUserEnvironment, makeSandbox } from './lib/sandbox.mjs'
+import { forgetUserEnvironment, makeRoot, makeSandbox, removeRoot } from './lib/sandbox.mjs'
 import { ensureBuilt, ensureInstalled, ROOT } from './lib/setup.mjs'
 import { makeMessageView, makePaint, resultLines, wantsColour } from './lib/show.mjs'
 import { startModel } from './model/server.mjs'
@@ -147,12 +146,17 @@ function demoScenario({ toolAnswered, toolOutput, shell }) {
 
 /** The user's own CLI, configuration and account. */
 async function realTask({ provider, prompt = REAL_PROMPT }) {
-  const work = await mkdtemp(path.join(tmpdir(), 'demo-agentplug-'))
+  return { provider, prompt, options: { cwd: await scratch() } }
+}
+
+/** A folder that goes away with the demo. */
+async function scratch() {
+  const root = await makeRoot('demo-agentplug-')
   cleanups.push({
-    undo: () => rm(work, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }),
-    atOnce: () => rmSync(work, { recursive: true, force: true }),
+    undo: () => removeRoot(root),
+    atOnce: () => rmSync(root, { recursive: true, force: true }),
   })
-  return { provider, prompt, options: { cwd: work } }
+  return root
 }
 
 async function show(execute, { provider, prompt, options, expect }) {

@@ -1,6 +1,5 @@
 // The situations every real CLI is put into, and what must hold in each.
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import * as model from '../model/scenarios.mjs'
 import { failure, hasSession, limit, output, status, text, tools, usage } from './checks.mjs'
@@ -41,7 +40,6 @@ async function cancelInAnswer(run, context) {
 
 /** Cancels while the tool's process runs; says which process it was. */
 async function cancelInTool(run, context) {
-  const file = join(context.work, model.SLOW_TOOL_PID_FILE)
   let over = false
   run.result
     .finally(() => {
@@ -49,7 +47,7 @@ async function cancelInTool(run, context) {
     })
     .catch(() => {})
   for (;;) {
-    const pid = Number(await readFile(file, 'utf8').catch(() => ''))
+    const pid = Number(await readFile(context.pidFile, 'utf8').catch(() => ''))
     if (pid > 0) {
       await run.cancel()
       return { pid }

@@ -24,6 +24,7 @@ const npm = (name, version, bin, more = {}) => ({
  *  - `usage`: how the wire format counts, `anthropic` or `openai` (see model/scenarios.mjs)
  *  - `unknownSession`: a well-formed id of a session that does not exist; a UUID when absent
  *  - `limitMs`, `idleMs`: how long a run, and silence, may take on a busy machine; for CLIs that start slowly
+ *  - `freshHomes`: each situation needs a home of its own
  *  - `configure({ home, url })`: environment, files (path inside the private home -> text), model and further options
  */
 export const REAL_CLIS = {
@@ -291,6 +292,8 @@ security:
     usage: 'openai',
     limitMs: 180_000,
     idleMs: 60_000,
+    // After a refused key it lets that key rest for a minute, whatever the next run meets.
+    freshHomes: true,
     sources: [npm('openclaw', '2026.9.6', 'openclaw', { run: '24.16.0', flags: ['--ignore-scripts'] })],
     configure: ({ url }) => ({
       model: undefined,

@@ -6,6 +6,9 @@ import { dirname, join } from 'node:path'
 import { withPath } from './install.mjs'
 import { REAL_CLIS } from './real-clis.mjs'
 
+// Looked up once: a run of conformance points TMPDIR elsewhere.
+const SYSTEM_TEMP = tmpdir()
+
 const HOST_VARIABLES = [
   /^(PATH|HOME|USER|USERNAME|LOGNAME|SHELL|LANG|LC_\w+|TZ|TERM|TMPDIR|TEMP|TMP)$/i,
   /^(SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|OS|PROGRAMDATA|PROGRAMFILES.*|COMMONPROGRAMFILES.*|PROCESSOR_.*|NUMBER_OF_PROCESSORS|USERPROFILE|APPDATA|LOCALAPPDATA)$/i,
@@ -24,14 +27,20 @@ export function forgetUserEnvironment() {
 }
 
 /**
- * @param {{ id: string, executable: string, path: string[] }} cli What `installCli` gave.
- * @param {{ url: string, prefix?: string }} options `url`: of the scripted model.
- * @returns {Promise<{ root: string, home: string, work: string, options: object, dispose(): Promise<void> }>}
- *   `options`: for `execute`
+ * A new private folder below the system's temp folder. Resolved: where that is a link, a CLI reports the real path
+ * as its working directory.
  */
-export async function makeSandbox(cli, { url, prefix = 'real-cli-' }) {
-  // Resolved: where the temp folder is a link, a CLI reports the real path as its working directory.
-  const root = await realpath(await mkdtemp(join(tmpdir(), prefix)))
+export const makeRoot = async prefix => realpath(await mkdtemp(join(SYSTEM_TEMP, prefix)))
+
+/** A process that is just ending may still write into it. */
+export const removeRoot = root => rm(root, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+
+/**
+ * @param {{ id: string, executable: string, path: string[] }} cli What `installCli` gave.
+ * @param {{ url: string, root: string }} options `url`: of the scripted model. `root`: from `makeRoot`.
+ * @returns {Promise<{ home: string, work: string, options: object }>} `options`: for `execute`
+ */
+export async function makeSandbox(cli, { url, root }) {
   const [home, work, temp] = ['home', 'work', 'tmp'].map(name => join(root, name))
   await Promise.all([home, work, temp].map(folder => mkdir(folder)))
   const { model, env, files, options } = REAL_CLIS[cli.id].configure({ home, url })
@@ -41,7 +50,6 @@ export async function makeSandbox(cli, { url, prefix = 'real-cli-' }) {
     await writeFile(file, text)
   }
   return {
-    root,
     home,
     work,
     options: {
@@ -51,7 +59,6 @@ export async function makeSandbox(cli, { url, prefix = 'real-cli-' }) {
       env: { ...homeVariables(home), TMPDIR: temp, TEMP: temp, TMP: temp, PATH: withPath(cli.path), ...env },
       ...options,
     },
-    dispose: () => rm(root, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }),
   }
 }
 

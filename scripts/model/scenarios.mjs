@@ -19,9 +19,6 @@ export const NARRATION = 'I will run it. '
 export const ANSWER_AFTER_TOOL = 'The tool said: hi'
 export const BIG_BYTES = 2 * 1024 * 1024
 
-/** Where a slow tool leaves its process id, in the directory it runs in. */
-export const SLOW_TOOL_PID_FILE = 'slow-tool.pid'
-
 const SLOW_TICKS = 60
 const MARKER = /\[\[scenario:([a-z0-9-]+)\]\]/g
 
@@ -33,8 +30,10 @@ const say = (text, pauseMs = 0) => ({ text: Array.isArray(text) ? text : words(t
 const think = text => ({ thinking: words(text) })
 const call = (...commands) => ({ calls: commands.map((command, i) => ({ id: `call_${i + 1}`, command })) })
 
-// Portable where `timeout` is not, and not a bare `sleep`, which some agents refuse to run.
-const slowCommand = `node -e "require('fs').writeFileSync('${SLOW_TOOL_PID_FILE}', String(process.pid)); setTimeout(() => 0, 60000)"`
+// Portable where `timeout` is not, and not a bare `sleep`, which some agents refuse to run. The path has slashes on
+// Windows too: it passes through a shell and a string.
+const slowCommand = pidFile =>
+  `node -e "require('fs').writeFileSync('${pidFile.replaceAll('\\', '/')}', String(process.pid)); setTimeout(() => 0, 60000)"`
 
 function withTool(before, ...commands) {
   return ({ toolAnswered, shell }) => {
@@ -58,7 +57,7 @@ export const SCENARIOS = {
   'narrated-tool': withTool([say(NARRATION)], 'echo hi'),
   multi: withTool([], 'echo one', 'echo two'),
   'tool-fail': withTool([], 'echo oops >&2; exit 3'),
-  'tool-slow': withTool([], slowCommand),
+  'tool-slow': (turn, { pidFile }) => withTool([], slowCommand(pidFile))(turn),
   slow: (_, { slowMs }) => ({
     parts: [
       say(

@@ -24,6 +24,8 @@ export const MODELS = ['scripted-model', 'scripted-small', 'claude-sonnet-4-5', 
  * @param {string} [options.host] Default 127.0.0.1. Only loopback addresses are taken.
  * @param {string} [options.scenario] What prompts without a `[[scenario:NAME]]` marker get. Default `text`.
  * @param {number} [options.slowMs] Pause between the pieces of the `slow` scenario, in ms. Default 250.
+ * @param {string} [options.pidFile] Where the tool of `tool-slow` leaves its process id. Default `slow-tool.pid` in
+ *   the directory it runs in.
  * @param {Record<string, Function>} [options.scenarios] Further scenarios, see scenarios.mjs.
  * @param {(request: object) => void} [options.onRequest] Told of every request: format, scenario, model, tools…
  * @returns {Promise<{url: string, port: number, requests: object[], answering: Function, close: () => Promise<void>}>}
@@ -33,6 +35,7 @@ export async function startModel({
   host = '127.0.0.1',
   scenario = 'text',
   slowMs = 250,
+  pidFile = 'slow-tool.pid',
   scenarios = {},
   onRequest,
 } = {}) {
@@ -71,7 +74,7 @@ export async function startModel({
   async function answer(format, text, response) {
     const { entries, tools, model, streaming } = format.read(JSON.parse(text))
     const turn = { ...readConversation(entries, scenario), model, streaming, shell: findShell(tools) }
-    const script = plan(turn, { slowMs }, scenarios)
+    const script = plan(turn, { slowMs, pidFile }, scenarios)
     const record = {
       format: format.name,
       scenario: turn.scenario,

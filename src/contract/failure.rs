@@ -141,6 +141,7 @@ impl FailureKind {
             "cannot connect",
             "unexpected eof",
             "premature close",
+            "request timed out",
             "network",
             "fetch failed",
             "terminated",
@@ -218,6 +219,7 @@ mod tests {
             "Failed native model HTTP request: error decoding response body: unexpected EOF during chunk size line",
             "request to http://127.0.0.1:1/v1 failed, reason: connect ECONNREFUSED",
             "Invalid response body: Premature close",
+            "LLM request timed out.",
         ] {
             assert_eq!(FailureKind::from_text(text), FailureKind::Network, "{text}");
         }
