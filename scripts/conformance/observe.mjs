@@ -47,8 +47,8 @@ export async function observe(execute, { provider, prompt, options, model }, dur
   return seen
 }
 
-/** The requests that belong to the turn itself: titles and summaries offer no tools. */
-export const turnRequests = seen => seen.requests.filter(request => request.tools?.length > 0)
+/** The requests that belong to the turn itself: titles and summaries offer no shell tool. */
+export const turnRequests = seen => seen.requests.filter(request => request.shell)
 
 export const textOf = (seen, type = 'text') =>
   seen.messages

@@ -28,7 +28,7 @@ const answersOnce = cli => ({
 /** Resolves when the model has begun to say something in this run. */
 const modelSpeaks = (context, scenario) =>
   context.model.answering(
-    request => request.scenario === scenario && request.tools.length > 0 && !context.before.has(request),
+    request => request.scenario === scenario && request.shell && !context.before.has(request),
   )
 
 /** Cancels while the answer is being written. */

@@ -81,6 +81,7 @@ export async function startModel({
       model,
       streaming,
       tools: tools.map(tool => tool.name),
+      shell: turn.shell?.name,
       toolAnswered: turn.toolAnswered,
       answering: false,
     }

@@ -142,6 +142,7 @@ impl FailureKind {
             "unexpected eof",
             "premature close",
             "request timed out",
+            "error decoding response body",
             "network",
             "fetch failed",
             "terminated",
@@ -153,7 +154,14 @@ impl FailureKind {
         if has(&["internal server error", "api_error", "server_error", "bad gateway"]) {
             return FailureKind::Provider;
         }
-        if has(&["invalid_request", "invalid request", "bad request", "status 400", "api error: 400"]) {
+        if has(&[
+            "invalid_request",
+            "invalid request",
+            "bad request",
+            "rejected the request",
+            "status 400",
+            "api error: 400",
+        ]) {
             return FailureKind::InvalidRequest;
         }
         FailureKind::Unknown
@@ -220,6 +228,7 @@ mod tests {
             "request to http://127.0.0.1:1/v1 failed, reason: connect ECONNREFUSED",
             "Invalid response body: Premature close",
             "LLM request timed out.",
+            "reqwest error stream: Transport error: error decoding response body",
         ] {
             assert_eq!(FailureKind::from_text(text), FailureKind::Network, "{text}");
         }

@@ -9,6 +9,7 @@ use super::{Agent, no_check};
 use crate::contract::limits::{DRAIN_AFTER_EXIT, IDLE_TIMEOUT};
 use crate::contract::provider::standalone;
 use crate::contract::{BlockedFlag, Capabilities, Failure, FailureKind};
+use session_log::TurnError;
 
 const BLOCKED: &[BlockedFlag] = &[standalone("acp")];
 
@@ -53,13 +54,27 @@ fn stderr_line(line: &str) -> Option<OwnLine> {
 fn after_exit(exit: &AfterExit) -> Findings {
     let turn = session_log::read(exit);
     let error = turn.error.map(|error| {
-        let kind = error
-            .status
-            .and_then(FailureKind::from_http_status)
-            .unwrap_or_else(|| FailureKind::from_text(&format!("{} {}", error.code, error.message)));
+        let kind = failure_kind(&error);
         let mut failure = Failure::of(kind);
-        failure.retryable = error.retryable.unwrap_or(failure.retryable);
+        // Its own word is about its next attempt: false for every HTTP 500, true for a context that is full.
+        if kind == FailureKind::Unknown {
+            failure.retryable = error.retryable.unwrap_or(failure.retryable);
+        }
         (error.message, failure)
     });
     Findings { usage: turn.usage, error }
+}
+
+fn failure_kind(error: &TurnError) -> FailureKind {
+    if let Some(kind) = error.status.and_then(FailureKind::from_http_status) {
+        return kind;
+    }
+    // The code last: `provider.api_error` stands for any status.
+    let worded = FailureKind::from_text(&error.message);
+    match (worded, error.code.as_str(), error.status) {
+        (_, "context.overflow", _) => FailureKind::ContextOverflow,
+        (FailureKind::Unknown, _, Some(400)) => FailureKind::InvalidRequest,
+        (FailureKind::Unknown, code, _) => FailureKind::from_text(code),
+        (kind, ..) => kind,
+    }
 }

@@ -402,6 +402,25 @@ async fn recorded_with(setting: Setting, scenario: &str, cancel: bool) -> Run {
 }
 
 /// Plays `scenario` with the recorded session log in place.
+#[test]
+fn the_log_decides_the_kind_of_failure() {
+    let cases = [
+        ("context.overflow", "Compaction failed after 3 attempts.", None, FailureKind::ContextOverflow),
+        ("provider.api_error", "400 Invalid request: no.", Some(400), FailureKind::InvalidRequest),
+        ("provider.api_error", "400 no.", Some(400), FailureKind::InvalidRequest),
+        ("provider.api_error", "400 maximum context length is 9", Some(400), FailureKind::ContextOverflow),
+        ("provider.api_error", "500 oops", Some(500), FailureKind::Provider),
+        ("provider.api_error", "oops", None, FailureKind::Provider),
+        ("provider.rate_limit", "slow down", None, FailureKind::RateLimit),
+        ("odd", "odd", None, FailureKind::Unknown),
+    ];
+    for (code, message, status, kind) in cases {
+        let error =
+            session_log::TurnError { code: code.into(), message: message.into(), status, retryable: None };
+        assert_eq!(super::failure_kind(&error), kind, "{code} {message}");
+    }
+}
+
 async fn with_log(scenario: &str, log: &str) -> Run {
     let recording = Recording::load("kimi-code-2.1.0", scenario);
     let home = Home::new();
