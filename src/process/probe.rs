@@ -113,9 +113,10 @@ impl Prober {
                     let (sender, answer) = watch::channel(None);
                     slots.insert(key.clone(), Slot::Running(answer.clone()));
                     let (program, args, env) = (self.program.clone(), key.args.clone(), self.env.clone());
+                    // Made here: a task that is dropped before its first poll settles the slot as well.
+                    let mut running = Running { key, done: None };
                     // A task of its own: a caller that gives up must not end the probe others wait for.
                     tokio::spawn(async move {
-                        let mut running = Running { key, done: None };
                         let result = probe(program, args, env, bounds).await;
                         running.done = result.as_ref().ok().filter(|p| p.success).cloned();
                         // First the cache, so that whoever asks after the answer finds it there.
