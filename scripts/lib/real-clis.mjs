@@ -169,7 +169,7 @@ stream_max_retries = 0
 
   copilot: {
     provider: 'copilot',
-    usage: 'none',
+    usage: 'openai',
     sources: [npm('@github/copilot', '1.0.102', 'copilot')],
     configure: ({ url }) => ({
       model: MODEL,

@@ -5,6 +5,7 @@
 //! conversation). Adding a CLI touches its own folder and one line of [`REGISTRY`].
 
 pub mod acp;
+pub mod antigravity;
 pub mod args;
 pub mod claude;
 pub mod codebuddy;
@@ -66,6 +67,7 @@ pub static REGISTRY: &[&Agent] = &[
     &cursor::AGENT,
     &kimi::AGENT,
     &kiro::AGENT,
+    &antigravity::AGENT,
     &qoder::AGENT,
     &traecli::AGENT,
     &grok::AGENT,
@@ -154,7 +156,7 @@ pub enum Protocol {
 }
 
 /// A line of stdout without its line end: valid UTF-8, trimmed, never empty, no lone surrogate escapes,
-/// terminal escape sequences before the frame cut off.
+/// terminal escape sequences before the frame cut off. As it stands where [`Decoder::verbatim`] says so.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
     pub text: &'a str,
@@ -199,6 +201,10 @@ pub trait Decoder: Send {
     /// Once, right after the spawn: the prompt on stdin, or nothing (then stdin must be closed here).
     fn open(&mut self, out: &mut Output);
     fn line(&mut self, line: Line<'_>, out: &mut Output);
+    /// Lines come with their white space, blank ones too: stdout may be the answer itself.
+    fn verbatim(&self) -> bool {
+        false
+    }
     /// stdout has ended: flush what was held back.
     fn end_of_stdout(&mut self, _out: &mut Output) {}
     /// What was seen, once the process is gone.

@@ -2,6 +2,7 @@
 
 use super::{Decoder, End, Exit, Line, Output, converge};
 use crate::contract::{Message, Outcome};
+use crate::wire::lines::{normalize, verbatim};
 
 /// Everything one fed transcript produced.
 #[derive(Debug)]
@@ -39,13 +40,11 @@ pub fn drive(name: &str, label: &str, decoder: &mut dyn Decoder, stdout: &str, e
             }
             None => (std::mem::take(&mut rest), false),
         };
-        let text = raw.trim();
-        if text.is_empty() {
-            continue;
-        }
+        let read =
+            if decoder.verbatim() { Some(verbatim(raw.as_bytes())) } else { normalize(raw.as_bytes()) };
+        let Some(text) = read else { continue };
         end.unterminated |= !terminated;
-        let repaired = crate::wire::json::repair_surrogates(text);
-        decoder.line(Line { text: crate::wire::lines::strip_escapes(&repaired), terminated }, &mut all);
+        decoder.line(Line { text: &text, terminated }, &mut all);
     }
     decoder.end_of_stdout(&mut all);
     let evidence = decoder.evidence(&end);

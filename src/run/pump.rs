@@ -1,5 +1,6 @@
 //! Carries a conversation: a decoder's lines, or a dialogue's messages, into the queue.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +14,7 @@ use super::writer::Writer;
 use crate::agents::{Decoder, Dialogue, DialogueIo, Emitter, Line, Output, StopSignal};
 use crate::contract::Message;
 use crate::process::stderr::StderrTail;
-use crate::wire::lines::{LineReader, normalize};
+use crate::wire::lines::{LineReader, normalize, verbatim};
 
 /// Messages of a dialogue on their way to the queue.
 const DIALOGUE_CHANNEL: usize = 64;
@@ -92,11 +93,13 @@ pub async fn pump_lines(
     let mut reader = LineReader::new(stdout);
     let mut out = Output::default();
     let mut end = ReadEnd::default();
+    let read: fn(&[u8]) -> Option<Cow<'_, str>> =
+        if decoder.verbatim() { |raw| Some(verbatim(raw)) } else { normalize };
     decoder.open(&mut out);
     apply(&mut out, writer, link).await;
     loop {
         while let Some(raw) = reader.take_line() {
-            if let Some(text) = normalize(raw) {
+            if let Some(text) = read(raw) {
                 decoder.line(Line { text: &text, terminated: true }, &mut out);
                 obey(&mut out, writer, link);
             }
@@ -113,7 +116,7 @@ pub async fn pump_lines(
     }
     if end.error.is_none()
         && let Some(rest) = reader.take_rest()
-        && let Some(text) = normalize(&rest)
+        && let Some(text) = read(&rest)
     {
         end.unterminated = true;
         decoder.line(Line { text: &text, terminated: false }, &mut out);

@@ -96,6 +96,11 @@ pub fn normalize(raw: &[u8]) -> Option<Cow<'_, str>> {
     })
 }
 
+/// Bytes of a whole line -> text as it stands: lossy UTF-8, only a carriage return at its end cut off.
+pub fn verbatim(raw: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(raw.strip_suffix(b"\r").unwrap_or(raw))
+}
+
 /// Cuts terminal escape sequences (CSI, OSC, two-character) off the front: CLIs switch cursor modes or set
 /// window titles before their first frame.
 pub fn strip_escapes(line: &str) -> &str {
