@@ -7,10 +7,12 @@ use napi::bindgen_prelude::{Either, Function, Object, Unknown};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi::{Env, Result, Status};
 use napi_derive::napi;
+use serde::Serialize;
 
 use super::encode;
 use super::options;
 use super::types::ErrorData;
+use crate::contract::RunResult;
 use crate::run::{self, Run};
 
 /// Names a host environment (main thread, worker, Electron window).
@@ -100,12 +102,17 @@ impl NativeRun {
     /// The end as JSON, once there is one: `{"result": …}` or `{"error": …}`.
     #[napi(catch_unwind)]
     pub fn end(&self) -> Option<String> {
-        self.run.end().map(|end| {
-            match end {
-                Ok(result) => serde_json::json!({ "result": result }),
-                Err(error) => serde_json::json!({ "error": ErrorData::from(error) }),
-            }
-            .to_string()
-        })
+        let end = match self.run.end()? {
+            Ok(result) => End::Result(result),
+            Err(error) => End::Error(error.into()),
+        };
+        Some(serde_json::to_string(&end).expect("results serialize"))
     }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum End {
+    Result(RunResult),
+    Error(ErrorData),
 }

@@ -23,10 +23,14 @@ pub struct Member {
 }
 
 /// What is needed to find a run's processes.
+// A job object knows its processes by itself; only POSIX trees are looked up.
+#[cfg_attr(windows, allow(dead_code))]
 #[derive(Debug, Clone)]
 pub struct Tree {
-    pub leader: i32,
-    pub run_id: String,
+    leader: i32,
+    run_id: String,
+    /// The leader's start time: nothing older belongs to the tree, so most processes need no closer look.
+    since: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +41,17 @@ pub enum Signal {
 
 impl Tree {
     pub fn new(pid: u32, run_id: &str) -> Self {
-        Tree { leader: pid as i32, run_id: run_id.to_owned() }
+        #[cfg(unix)]
+        let since = list::since(pid as i32);
+        #[cfg(not(unix))]
+        let since = 0;
+        Tree { leader: pid as i32, run_id: run_id.to_owned(), since }
+    }
+
+    /// The processes that carry this run's marker, whatever their leader was.
+    #[cfg(test)]
+    pub fn marked(run_id: &str) -> Self {
+        Tree { leader: -1, run_id: run_id.to_owned(), since: 0 }
     }
 
     /// Polite first, force after `grace`, then whatever is left. Returns once nothing of the tree is alive
@@ -145,7 +159,7 @@ impl Tree {
     /// Live processes of this run (zombies are dead).
     #[cfg(unix)]
     pub fn members(&self) -> Vec<Member> {
-        list::members(self.leader, &self.run_id)
+        list::members(self.leader, &self.run_id, self.since)
     }
 }
 
@@ -206,12 +220,18 @@ mod list {
         row(pid).filter(|r| !r.zombie).map(|r| r.started)
     }
 
-    pub fn members(leader: i32, run_id: &str) -> Vec<Member> {
+    /// 0 = it is gone already, so anything may be younger.
+    pub fn since(pid: i32) -> u64 {
+        row(pid).map_or(0, |r| r.started)
+    }
+
+    pub fn members(leader: i32, run_id: &str, since: u64) -> Vec<Member> {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
         let table: HashMap<i32, Row> = entries
             .flatten()
             .filter_map(|e| e.file_name().to_str()?.parse().ok())
             .filter_map(|pid: i32| Some((pid, row(pid)?)))
+            .filter(|(_, row)| row.started >= since)
             .collect();
         let marker = format!("{}={run_id}", crate::process::env::RUN_ID).into_bytes();
         let own = std::process::id() as i32;
@@ -260,7 +280,11 @@ mod list {
         None
     }
 
-    pub fn members(_: i32, _: &str) -> Vec<Member> {
+    pub fn since(_: i32) -> u64 {
+        0
+    }
+
+    pub fn members(_: i32, _: &str, _: u64) -> Vec<Member> {
         Vec::new()
     }
 }

@@ -241,7 +241,7 @@ impl Bench {
     }
 
     fn run_env_is_gone(&self) -> bool {
-        Tree { leader: -1, run_id: self.run.id().to_owned() }.members().is_empty()
+        Tree::marked(self.run.id()).members().is_empty()
     }
 }
 
