@@ -203,6 +203,27 @@ export declare function capabilities(provider: Provider): Readonly<Capabilities>
 /** The oldest version of each CLI that can be driven. A provider that is absent takes any version. Frozen. */
 export declare const minVersions: Readonly<Partial<Record<Provider, string>>>
 
+/** Where {@link detect} looks; as in {@link ExecuteOptions}. */
+export type DetectOptions = Pick<ExecuteOptions, 'executablePath' | 'launchPrefix' | 'env'>
+
+/**
+ * Looks for an installed CLI and asks it for its version, which later runs of it then know without asking.
+ * Never rejects because a CLI is missing or broken; that is what the answer says.
+ *
+ * @throws {AgentplugError} (as a rejection) when the call itself is wrong.
+ */
+export declare function detect(provider: Provider, options?: DetectOptions): Promise<Detection>
+/** The same for every provider, in the order of {@link providers}. */
+export declare function detect(provider?: undefined, options?: DetectOptions): Promise<Detection[]>
+
+/**
+ * Compares a version, or any text that holds one (`codex-cli 0.171.0`), with the provider's minimum. A provider
+ * without a minimum takes any text. `unparsable` is no proof of an old version.
+ *
+ * @throws {AgentplugError} for an unknown provider.
+ */
+export declare function checkMinVersion(provider: Provider, version: string): 'ok' | 'too-old' | 'unparsable'
+
 /**
  * What a run of the provider starts, in a few words for people: the command and subcommand that `extraArgs` and
  * `customArgs` are added to.
@@ -251,6 +272,25 @@ export interface Capabilities {
   /** The CLI states a cost. */
   cost: boolean
   promptVia: PromptVia
+}
+
+/** What {@link detect} found out about one provider. */
+export interface Detection {
+  provider: Provider
+  /** Whether an executable was found; it may still fail to tell its version. */
+  found: boolean
+  /** The executable, absolute. */
+  path?: string
+  via?: FoundVia
+  /** `1.2.3`, or the first line the CLI printed where no such version is in it. */
+  version?: string
+  /**
+   * Whether the version is at least the provider's minimum. Absent where no version could be read and there
+   * is a minimum.
+   */
+  versionOk?: boolean
+  /** Why it was not found, cannot be started, did not tell its version, or is too old. */
+  error?: string
 }
 
 /**
@@ -399,6 +439,12 @@ export type FailureKind =
   | 'protocol'
   | 'permission'
   | 'unknown'
+
+/**
+ * Where an executable was found: as given, on PATH, on the login shell's PATH, or in a folder where the CLI's
+ * installer puts it.
+ */
+export type FoundVia = 'executable-path' | 'path' | 'login-shell' | 'known-path'
 
 /** The limit that ended a run. */
 export type LimitKind = 'run' | 'idle' | 'tool' | 'handshake' | 'semantic-inactivity' | 'first-turn'

@@ -416,6 +416,22 @@ function capabilities(provider) {
   return Object.freeze(unwrap(native.providerCapabilities(text(provider, 'provider'))))
 }
 
+function detect(provider, options) {
+  return new Promise((resolve, reject) => {
+    const wrong = native.detectInstalled(provider, options, process.env, found => {
+      const detections = JSON.parse(found)
+      resolve(provider === undefined || provider === null ? detections : detections[0])
+    })
+    if (wrong) reject(new AgentplugError(JSON.parse(wrong)))
+  })
+}
+
+function checkMinVersion(provider, version) {
+  const outcome = native.compareMinVersion(text(provider, 'provider'), text(version, 'version'))
+  // Throws for an unknown provider.
+  return outcome ?? capabilities(provider)
+}
+
 function launchHeader(provider) {
   return native.providerLaunchHeader(text(provider, 'provider')) ?? ''
 }
@@ -455,6 +471,8 @@ function setLogger(level, callback) {
 module.exports = {
   AgentplugError,
   capabilities,
+  checkMinVersion,
+  detect,
   execute,
   launchHeader,
   minVersions,

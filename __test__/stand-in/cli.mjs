@@ -14,7 +14,7 @@ const args = process.argv.slice(2)
 const note = event => log && appendFileSync(log, `${JSON.stringify(event)}\n`)
 
 if (args.includes('--version') || args.includes('--help')) {
-  process.stdout.write(args.includes('--version') ? '2026.12.1\n' : HELP)
+  process.stdout.write(args.includes('--version') ? `${process.env.STAND_IN_VERSION ?? '2026.12.1'}\n` : HELP)
   process.exit(0)
 }
 note({ started: process.pid, args })

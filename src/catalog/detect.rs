@@ -27,7 +27,7 @@ pub struct Detection {
     pub path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<Via>,
-    /// `1.2.3`, or the line the CLI printed where no such version is in it.
+    /// `1.2.3`, or the first line the CLI printed where no such version is in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Whether the version is at least the provider's minimum. Absent where no version could be read and
@@ -108,7 +108,8 @@ pub async fn detect(agent: &Agent, look: Look<'_>) -> Detection {
                     ));
                 }
             }
-            let version = parse_semver(&line).map_or_else(|| redact_here(&line), |v| v.to_string());
+            let version = parse_semver(&line)
+                .map_or_else(|| redact_here(line.lines().next().unwrap_or_default()), |v| v.to_string());
             detection.version = Some(version).filter(|v| !v.is_empty());
         }
     }

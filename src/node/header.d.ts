@@ -201,6 +201,27 @@ export declare function capabilities(provider: Provider): Readonly<Capabilities>
 /** The oldest version of each CLI that can be driven. A provider that is absent takes any version. Frozen. */
 export declare const minVersions: Readonly<Partial<Record<Provider, string>>>
 
+/** Where {@link detect} looks; as in {@link ExecuteOptions}. */
+export type DetectOptions = Pick<ExecuteOptions, 'executablePath' | 'launchPrefix' | 'env'>
+
+/**
+ * Looks for an installed CLI and asks it for its version, which later runs of it then know without asking.
+ * Never rejects because a CLI is missing or broken; that is what the answer says.
+ *
+ * @throws {AgentplugError} (as a rejection) when the call itself is wrong.
+ */
+export declare function detect(provider: Provider, options?: DetectOptions): Promise<Detection>
+/** The same for every provider, in the order of {@link providers}. */
+export declare function detect(provider?: undefined, options?: DetectOptions): Promise<Detection[]>
+
+/**
+ * Compares a version, or any text that holds one (`codex-cli 0.171.0`), with the provider's minimum. A provider
+ * without a minimum takes any text. `unparsable` is no proof of an old version.
+ *
+ * @throws {AgentplugError} for an unknown provider.
+ */
+export declare function checkMinVersion(provider: Provider, version: string): 'ok' | 'too-old' | 'unparsable'
+
 /**
  * What a run of the provider starts, in a few words for people: the command and subcommand that `extraArgs` and
  * `customArgs` are added to.

@@ -3,6 +3,7 @@
 //! Everything here is internal to the JavaScript shim; the public types are in `types` and `header.d.ts`.
 //! Every export runs under `catch_unwind`: a panic in a plain one would abort the host process.
 
+mod detect;
 mod encode;
 mod logger;
 mod options;

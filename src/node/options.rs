@@ -57,6 +57,14 @@ pub fn provider(value: &Unknown) -> Checked<&'static Agent> {
     }
 }
 
+/// `None` for undefined and null.
+pub fn optional_provider(value: &Unknown) -> Checked<Option<&'static Agent>> {
+    match kind(value)? {
+        ValueType::Undefined | ValueType::Null => Ok(None),
+        _ => provider(value).map(Some),
+    }
+}
+
 pub fn prompt(value: &Unknown) -> Checked<String> {
     match kind(value)? {
         ValueType::String => take(value),
@@ -69,6 +77,10 @@ pub fn prompt(value: &Unknown) -> Checked<String> {
 }
 
 pub fn read(value: &Unknown, host_env: &Object) -> Checked<ExecuteOptions> {
+    read_named(value, host_env, NAMES)
+}
+
+fn read_named(value: &Unknown, host_env: &Object, names: &[&str]) -> Checked<ExecuteOptions> {
     let mut options = ExecuteOptions { host_env: env_list(host_env, "process.env")?, ..Default::default() };
     let object: Object = match kind(value)? {
         ValueType::Undefined | ValueType::Null => {
@@ -84,8 +96,8 @@ pub fn read(value: &Unknown, host_env: &Object) -> Checked<ExecuteOptions> {
         }
     };
     for name in Object::keys(&object).map_err(internal)? {
-        if !NAMES.contains(&name.as_str()) {
-            return Err(unknown_option(&name));
+        if !names.contains(&name.as_str()) {
+            return Err(unknown_option(&name, names));
         }
     }
     let r = Reader { object };
@@ -144,6 +156,13 @@ pub fn read(value: &Unknown, host_env: &Object) -> Checked<ExecuteOptions> {
         options.message_buffer_bytes = bytes as usize;
     }
     Ok(options)
+}
+
+/// The options that say where to look for a CLI.
+const LOOKUP_NAMES: &[&str] = &["executablePath", "launchPrefix", "env"];
+
+pub fn read_lookup(value: &Unknown, host_env: &Object) -> Checked<ExecuteOptions> {
+    read_named(value, host_env, LOOKUP_NAMES)
 }
 
 struct Reader<'a> {
@@ -237,8 +256,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn unknown_option(name: &str) -> AgentplugError {
-    let close = NAMES.iter().find(|known| {
+fn unknown_option(name: &str, names: &[&str]) -> AgentplugError {
+    let close = names.iter().find(|known| {
         let (a, b) = (known.to_lowercase(), name.to_lowercase());
         a.starts_with(&b) || b.starts_with(&a)
     });

@@ -230,6 +230,35 @@ pub struct Capabilities {
     pub prompt_via: PromptVia,
 }
 
+/// Where an executable was found: as given, on PATH, on the login shell's PATH, or in a folder where the CLI's
+/// installer puts it.
+#[napi(string_enum = "kebab-case")]
+pub enum FoundVia {
+    ExecutablePath,
+    Path,
+    LoginShell,
+    KnownPath,
+}
+
+/// What {@link detect} found out about one provider.
+#[napi(object, object_from_js = false)]
+pub struct Detection {
+    #[napi(ts_type = "Provider")]
+    pub provider: String,
+    /// Whether an executable was found; it may still fail to tell its version.
+    pub found: bool,
+    /// The executable, absolute.
+    pub path: Option<String>,
+    pub via: Option<FoundVia>,
+    /// `1.2.3`, or the first line the CLI printed where no such version is in it.
+    pub version: Option<String>,
+    /// Whether the version is at least the provider's minimum. Absent where no version could be read and there
+    /// is a minimum.
+    pub version_ok: Option<bool>,
+    /// Why it was not found, cannot be started, did not tell its version, or is too old.
+    pub error: Option<String>,
+}
+
 /// An error on its way to JavaScript, where it becomes an `AgentplugError`.
 #[derive(Serialize)]
 pub struct ErrorData {
