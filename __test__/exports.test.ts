@@ -20,7 +20,9 @@ function literals(type: string) {
 }
 
 it('exports what it declares, and nothing else', () => {
-  expect(Object.keys(agentplug).sort()).toEqual(declared.map(({ name }) => name).sort())
+  // A function with overloads is declared more than once.
+  const names = new Set(declared.map(({ name }) => name))
+  expect(Object.keys(agentplug).sort()).toEqual([...names].sort())
 })
 
 it('exports each name as what it is declared to be', () => {

@@ -3,15 +3,16 @@
 // Steps of the conversation: {session}, {text}, {thinking}, {tool: {id, name, input}}, {toolEnd: {id, output,
 // isError}}, {done: answer}, {fail: error text}.
 
+import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 
 export const SESSION = 'session-0001'
 const MODEL = 'stand-in-model'
 
 /** What some adapters look for before they use a newer flag. */
-export const HELP = `Usage: stand-in [options]
+export const HELP = `Usage: stand-in [options]     stand-in agent exec [options]
   --thinking  --auto  --dangerously-skip-permissions  --format  --input-format  --output-format  --effort
-  --usage-output-file  --session-id  --additional-mcp-config  exec  --json  --message-file  --include-partial-messages
+  --usage-output-file  --session-id  --additional-mcp-config  exec  --json  --cwd  --message-file  --print  --print-timeout  --include-partial-messages
   The prompt can be given by piped stdin.
 `
 
@@ -229,6 +230,79 @@ const copilot = lines(wholeStdin, ({ args }) => {
   }
 })
 
+// ---- openclaw: nothing but one JSON value at the end -------------------------------------------------------
+
+const openclaw = async io => {
+  const { args } = io
+  const file = args[args.indexOf('--message-file') + 1]
+  io.note({ prompt: file === '-' ? await wholeStdin() : readFileSync(file, 'utf8') })
+  const say = {
+    done: final => ({
+      ok: true,
+      status: 'ok',
+      final,
+      payloads: [{ text: final, mediaUrl: null }],
+      usage: { input: 10, output: 4, cacheRead: 0, cacheWrite: 0, total: 14 },
+      model: MODEL,
+      provider: 'stand-in',
+      sessionId: SESSION,
+    }),
+    fail: message => ({ ok: false, error: { type: 'cli_error', message } }),
+  }
+  let code = 0
+  await io.play(step => {
+    const [kind, value] = Object.entries(step)[0]
+    if (kind === 'fail') code = 1
+    return say[kind] ? [JSON.stringify(say[kind](value), null, 2)] : []
+  })
+  process.exit(code)
+}
+
+// ---- antigravity ------------------------------------------------------------------------------------------
+
+const antigravity = lines(
+  async ({ args }) =>
+    args.includes('--input-format')
+      ? JSON.parse((await stdinLines().next()).value).message.content
+      : args[args.indexOf('-p') + 1],
+  () => {
+    let step = 0
+    const update = fields => ({ event: 'step_update', step_update: { conversation_id: SESSION, ...fields } })
+    const answer = fields => update({ step_type: 'agent_response', state: 'ACTIVE', ...fields })
+    let open
+    return {
+      session: () => ({ event: 'init', conversation_id: SESSION, init: { model: MODEL } }),
+      text: text_delta => answer({ step_index: step, text_delta }),
+      thinking: thinking_delta => answer({ step_index: step, thinking_delta }),
+      tool: ({ id, name, input }) => {
+        open = {
+          step_index: ++step,
+          step_type: 'tool',
+          tool_name: name,
+          tool_info: { name, parameters: input, id },
+        }
+        return update({ ...open, state: 'ACTIVE' })
+      },
+      toolEnd: ({ output, isError }) => {
+        step++
+        return update({
+          ...open,
+          state: isError ? 'ERROR' : 'DONE',
+          tool_info: { ...open.tool_info, output },
+        })
+      },
+      done: response => [
+        answer({ step_index: step, state: 'DONE', usage: { input_tokens: 10, output_tokens: 4 } }),
+        { event: 'result', result: { conversation_id: SESSION, status: 'SUCCESS', response } },
+      ],
+      fail: error => ({
+        event: 'result',
+        result: { conversation_id: SESSION, status: 'ERROR', error, response: '' },
+      }),
+    }
+  },
+)
+
 // ---- JSON-RPC ---------------------------------------------------------------------------------------------
 
 /** Answers requests with `handle`; what it returns is the result. */
@@ -427,6 +501,8 @@ export const dialects = {
   opencode,
   deveco: opencode,
   copilot,
+  openclaw,
+  antigravity,
   codex,
   hermes: acp,
   kimi: acp,
