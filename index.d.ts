@@ -226,8 +226,7 @@ export declare function checkMinVersion(provider: Provider, version: string): 'o
 
 /**
  * What a run of the provider starts, in a few words for people: the command and subcommand that `extraArgs` and
- * `customArgs` are added to.
- * @throws {AgentplugError} `unknown-provider`
+ * `customArgs` are added to. Empty for an unknown provider.
  */
 export declare function launchHeader(provider: Provider): string
 

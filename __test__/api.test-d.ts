@@ -1,5 +1,6 @@
 import { describe, expectTypeOf, it } from 'vitest'
 import type {
+  Detection,
   ErrorCode,
   ExecuteOptions,
   Failure,
@@ -10,7 +11,16 @@ import type {
   Result,
   Run,
 } from '../index.js'
-import { AgentplugError, capabilities, execute, minVersions, providers, setLogger } from '../index.js'
+import {
+  AgentplugError,
+  capabilities,
+  checkMinVersion,
+  detect,
+  execute,
+  minVersions,
+  providers,
+  setLogger,
+} from '../index.js'
 
 describe('execute', () => {
   it('takes a provider, a prompt and options', () => {
@@ -130,6 +140,13 @@ describe('the rest', () => {
     expectTypeOf(capabilities('claude').mcpConfig).toEqualTypeOf<'none' | 'exclusive' | 'merged'>()
     // @ts-expect-error: the table is not the caller's to change
     capabilities('claude').model = false
+  })
+
+  it('detects one CLI or all', () => {
+    expectTypeOf(detect('claude')).toEqualTypeOf<Promise<Detection>>()
+    expectTypeOf(detect()).toEqualTypeOf<Promise<Detection[]>>()
+    expectTypeOf(detect(undefined, { env: {} })).toEqualTypeOf<Promise<Detection[]>>()
+    expectTypeOf(checkMinVersion).returns.toEqualTypeOf<'ok' | 'too-old' | 'unparsable'>()
   })
 
   it('has a logger', () => {

@@ -2,21 +2,17 @@
 // napi-derive gives for the exported Rust types, with their doc comments.
 
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { biome, ensureInstalled, must, ROOT } from './lib/setup.mjs'
 
 /** What the macros wrote: one JSON object per exported item, in no order to rely on. */
 async function rustTypes() {
-  // A target folder of its own: the variable below makes cargo compile the crate anew, and would do so again
-  // in each build that goes without it. A folder never used before makes the macros run every time.
-  const target = path.join(ROOT, 'target/dts')
-  mkdirSync(target, { recursive: true })
-  const folder = mkdtempSync(path.join(target, 'types-'))
+  // A folder never used before: the variable makes cargo compile the crate anew, so the macros run every time.
+  const folder = mkdtempSync(path.join(tmpdir(), 'agentplug-types-'))
   try {
-    await must('cargo', ['check', '--quiet', '--lib', '--target-dir', target], {
-      env: { NAPI_TYPE_DEF_TMP_FOLDER: folder },
-    })
+    await must('cargo', ['check', '--quiet', '--lib'], { env: { NAPI_TYPE_DEF_TMP_FOLDER: folder } })
     const items = readFileSync(path.join(folder, 'agentplug'), 'utf8').trim().split('\n').map(JSON.parse)
     // Functions and classes of the addon are internal: callers only see those of index.js.
     const types = items.filter(({ kind }) => !['fn', 'struct', 'impl'].includes(kind))
