@@ -111,7 +111,7 @@ fn not_found(
             Err(why) => format!(", the PATH of the login shell {} (not known: {why})", answer.shell),
         };
     }
-    for folder in query.known_paths {
+    for folder in query.known_paths.iter().filter(|f| known_folder(f, query.env, query.os).is_some()) {
         looked += ", ";
         looked += folder;
     }
@@ -259,6 +259,15 @@ pub fn candidates(name: &str, folders: &[String], pathext: Option<&str>, os: Os)
 
 /// An entry of `known_paths` on this machine; `None` for one of another system.
 fn known_folder(folder: &str, env: &ChildEnv, os: Os) -> Option<String> {
+    let below_root = folder.strip_prefix("~/").unwrap_or(folder.trim_start_matches('/'));
+    let only_on = match below_root.split('/').next() {
+        Some("Applications" | "Library") => Some(Os::MacOs),
+        Some("AppData") => Some(Os::Windows),
+        _ => None,
+    };
+    if only_on.is_some_and(|only| only != os) {
+        return None;
+    }
     let folder = match folder.strip_prefix("~/") {
         Some(below) => {
             let home = env.get(if os == Os::Windows { "USERPROFILE" } else { "HOME" })?;

@@ -87,6 +87,11 @@ fn known_folders_belong_to_their_system() {
         ("~/.local/bin", &windows, Os::Windows, Some(r"C:\Users\a\.local\bin")),
         (r"C:\x", &unix, Os::Linux, None),
         ("~/.local/bin", &env(&[], Os::Linux), Os::Linux, None),
+        ("~/Applications/X.app/r", &unix, Os::MacOs, Some("/home/a/Applications/X.app/r")),
+        ("~/Applications/X.app/r", &unix, Os::Linux, None),
+        ("/Applications/X.app/r", &unix, Os::Linux, None),
+        ("~/AppData/Local/x", &windows, Os::Windows, Some(r"C:\Users\a\AppData\Local\x")),
+        ("~/AppData/Local/x", &unix, Os::MacOs, None),
     ] {
         assert_eq!(known_folder(folder, env, os).as_deref(), expected, "{folder}");
     }

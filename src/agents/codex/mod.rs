@@ -29,10 +29,10 @@ pub static AGENT: Agent = Agent {
     name: "codex",
     executables: &["codex"],
     known_paths: &[
-        "/Applications/ChatGPT.app/Contents/Resources/codex",
-        "/Applications/Codex.app/Contents/Resources/codex",
-        "~/Applications/ChatGPT.app/Contents/Resources/codex",
-        "~/Applications/Codex.app/Contents/Resources/codex",
+        "/Applications/ChatGPT.app/Contents/Resources",
+        "/Applications/Codex.app/Contents/Resources",
+        "~/Applications/ChatGPT.app/Contents/Resources",
+        "~/Applications/Codex.app/Contents/Resources",
     ],
     // The first one with `app-server --listen stdio://`.
     min_version: Some("0.100.0"),
