@@ -57,6 +57,15 @@ it('declares the capabilities there are', () => {
   }
 })
 
+it('explains each code, status and kind of failure in the README', () => {
+  const readme = readFileSync(path.resolve(import.meta.dirname, '../README.md'), 'utf8')
+  for (const type of ['ErrorCode', 'RunStatus', 'FailureKind']) {
+    const all = literals(type)
+    expect(all.length).toBeGreaterThan(4)
+    for (const literal of all) expect(readme).toMatch(new RegExp(`^\\| .*\`${literal}\`.* \\|`, 'm'))
+  }
+})
+
 it('has tables nobody can change', () => {
   const { providers, minVersions, capabilities } = agentplug
   for (const table of [providers, minVersions, capabilities(providers[0])])

@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -95,5 +95,22 @@ describe('the package', () => {
     const said = `function function ${require('../index.js').providers.length} true\n`
     expect(script(`import { ${names} } from 'agentplug'; ${show}`, ['--input-type=module'])).toBe(said)
     expect(script(`const { ${names} } = require('agentplug'); ${show}`, [])).toBe(said)
+  })
+
+  it('has an example in the README that compiles as it stands', () => {
+    const project = mkdtempSync(path.join(tmpdir(), 'agentplug-'))
+    const [, example] = /^```ts\n(.*?)^```/ms.exec(read('README.md'))!
+    writeFileSync(path.join(project, 'example.mts'), example!)
+    const main = path.join(project, 'node_modules/agentplug')
+    mkdirSync(main, { recursive: true })
+    for (const file of ['package.json', 'index.d.ts']) cpSync(path.join(root, file), path.join(main, file))
+    const flags = ['--noEmit', '--strict', '--module', 'node16', '--target', 'es2022', '--types', 'node']
+    const types = ['--typeRoots', path.join(root, 'node_modules/@types')]
+    const tsc = path.join(root, 'node_modules/typescript/bin/tsc')
+    const compiled = spawnSync(process.execPath, [tsc, ...flags, ...types, 'example.mts'], {
+      cwd: project,
+      encoding: 'utf8',
+    })
+    expect(compiled).toMatchObject({ status: 0, stdout: '' })
   })
 })
