@@ -34,6 +34,15 @@ impl RunFiles {
         Ok(path)
     }
 
+    /// A new folder of this name inside the private one.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, AgentplugError> {
+        let path = self.path(name)?;
+        std::fs::create_dir(&path).map_err(|e| {
+            AgentplugError::new(ErrorCode::Io, format!("cannot create the folder {}: {e}", path.display()))
+        })?;
+        Ok(path)
+    }
+
     /// A path inside the private folder for a file that the CLI itself writes.
     pub fn path(&self, name: &str) -> Result<PathBuf, AgentplugError> {
         let mut folder = self.folder.lock().unwrap_or_else(|e| e.into_inner());

@@ -8,9 +8,10 @@ pub mod models;
 mod tests;
 
 use super::{Agent, BoxFuture, Launch, LaunchContext, no_check};
-use crate::contract::limits::{DRAIN_AFTER_EXIT, IDLE_TIMEOUT};
+use crate::contract::limits::{DRAIN_AFTER_EXIT, IDLE_TIMEOUT, PROBE_TIMEOUT};
 use crate::contract::provider::{McpSupport, PromptVia};
 use crate::contract::{AgentplugError, Capabilities};
+use crate::process::probe::Probe;
 
 use args::Form;
 use decoder::{AgyDecoder, Plan};
@@ -51,10 +52,12 @@ fn launch<'a>(ctx: &'a LaunchContext<'a>) -> BoxFuture<'a, Result<Launch, Agentp
     Box::pin(async move {
         let options = ctx.options;
         if let Some(model) = options.model.as_deref().filter(|m| !m.is_empty()) {
-            // A list that cannot be read proves nothing either.
+            // A list that cannot be read proves nothing, and a remembered one may be another account's.
             let listed =
-                ctx.prober.run(&["models"]).await.map(|p| models::parse(&p.stdout)).unwrap_or_default();
-            models::check(model, &listed)?;
+                |probe: Result<Probe, String>| probe.map(|p| models::parse(&p.stdout)).unwrap_or_default();
+            if models::check(model, &listed(ctx.prober.run(&["models"]).await)).is_err() {
+                models::check(model, &listed(ctx.prober.run_anew(&["models"], PROBE_TIMEOUT).await))?;
+            }
         }
         let (help, version) = tokio::join!(ctx.prober.run(&["--help"]), ctx.prober.version());
         let help = help.map(|h| format!("{}\n{}", h.stdout, h.stderr));

@@ -44,7 +44,7 @@ impl Features {
         let has = |text: &str| help.stdout.contains(text) || help.stderr.contains(text);
         Features {
             prompt_on_stdin: has("piped stdin"),
-            session_id: has("--session-id <"),
+            session_id: has("--session-id"),
             usage_file: has("--usage-output-file"),
             mcp_config: has("--additional-mcp-config"),
             reasoning_effort: has("--reasoning-effort"),

@@ -24,12 +24,21 @@ pub const BLOCKED: &[BlockedFlag] = &[
 /// How a turn is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// `agent exec`: works in the cwd, keeps its state in a folder of its own unless one is given. Cannot resume.
-    Exec { state_dir: Option<String> },
-    /// `agent --local`: in its global workspace, on the user's state, which one process at a time may own.
+    /// `agent exec`: a coding turn in the cwd. Cannot resume.
+    Exec(State),
+    /// `agent --local`: on the user's state, in the workspace that the configuration names.
     Local,
     /// `agent`: by a gateway that runs already.
     Gateway,
+}
+
+/// Where a turn leaves its session. One process at a time may own a state folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// In the user's own folder, where it can be taken up again.
+    Kept,
+    /// In a folder that goes away with the run.
+    Thrown,
 }
 
 /// What the help texts tell; nothing without them.
@@ -41,7 +50,8 @@ pub struct Help {
 
 impl Help {
     pub fn has_exec(&self) -> bool {
-        self.exec.contains("agent exec") && lists(&self.exec, "--message-file") && lists(&self.exec, "--cwd")
+        self.exec.contains("agent exec")
+            && ["--message-file", "--cwd", "--state-dir"].iter().all(|f| lists(&self.exec, f))
     }
 }
 
@@ -49,11 +59,12 @@ fn lists(help: &str, flag: &str) -> bool {
     help.split_whitespace().any(|word| word.trim_end_matches(',') == flag)
 }
 
-/// `state_dir`: the caller's own, from the environment.
-pub fn entry(options: &ExecuteOptions, help: &Help, state_dir: Option<&str>) -> Entry {
-    match options.openclaw_mode.as_deref() {
-        Some("gateway") => return Entry::Gateway,
-        Some("local") => return Entry::Local,
+/// `has_state`: the user's state folder is there. `owned`: another process had it a moment ago.
+pub fn entry(options: &ExecuteOptions, help: &Help, has_state: bool, owned: bool) -> Entry {
+    let mode = options.openclaw_mode.as_deref().unwrap_or_default();
+    match mode {
+        "gateway" => return Entry::Gateway,
+        "local" => return Entry::Local,
         _ => {}
     }
     let resumes = options.resume_session_id.as_ref().is_some_and(|id| !id.is_empty());
@@ -66,7 +77,7 @@ pub fn entry(options: &ExecuteOptions, help: &Help, state_dir: Option<&str>) -> 
     if resumes || names_agent || !flags_known || !help.has_exec() {
         return Entry::Local;
     }
-    Entry::Exec { state_dir: state_dir.filter(|d| !d.is_empty()).map(str::to_owned) }
+    Entry::Exec(if mode == "exec" || owned || !has_state { State::Thrown } else { State::Kept })
 }
 
 /// How the message reaches the CLI.
@@ -76,32 +87,39 @@ pub enum Text<'a> {
     File(&'a str),
 }
 
-pub fn build(
-    options: &ExecuteOptions,
-    entry: &Entry,
-    help: &Help,
-    session_id: &str,
-    text: Text<'_>,
-) -> Vec<String> {
-    let exec = matches!(entry, Entry::Exec { .. });
+/// What a start needs beside the options.
+pub struct Start<'a> {
+    pub entry: &'a Entry,
+    /// For the entries that take one.
+    pub session_id: &'a str,
+    /// For `agent exec`.
+    pub state_dir: &'a str,
+    /// For `agent exec`, in place of the user's.
+    pub config: Option<&'a str>,
+    pub text: Text<'a>,
+}
+
+pub fn build(options: &ExecuteOptions, help: &Help, start: Start<'_>) -> Vec<String> {
+    let exec = matches!(start.entry, Entry::Exec(_));
     let flags = if exec { &help.exec } else { &help.agent };
     let custom = filter(&options.custom_args, BLOCKED);
     let mut args = vec!["agent".to_owned()];
     if exec {
         args.push("exec".to_owned());
     }
-    if *entry == Entry::Local {
+    if *start.entry == Entry::Local {
         args.push("--local".to_owned());
     }
     args.push("--json".to_owned());
     let mut pair = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
-    if let Entry::Exec { state_dir } = entry {
+    if exec {
         pair("--cwd", &options.cwd.to_string_lossy());
-        if let Some(folder) = state_dir {
-            pair("--state-dir", folder);
+        pair("--state-dir", start.state_dir);
+        if let Some(file) = start.config {
+            pair("--config", file);
         }
     } else {
-        pair("--session-id", session_id);
+        pair("--session-id", start.session_id);
     }
     match options.limits.timeout {
         Some(limit) => pair("--timeout", &seconds(limit).to_string()),
@@ -121,7 +139,7 @@ pub fn build(
         pair("--thinking", level);
     }
     args.extend(custom);
-    match text {
+    match start.text {
         Text::Argument(text) => args.extend(["--message".to_owned(), text.to_owned()]),
         Text::File(path) => args.extend(["--message-file".to_owned(), path.to_owned()]),
     }
@@ -162,22 +180,27 @@ mod tests {
         options
     }
 
+    fn built(options: &ExecuteOptions, entry: Entry, help: &Help, text: Text<'_>) -> Vec<String> {
+        build(options, help, Start { entry: &entry, session_id: "s", state_dir: "/s", config: None, text })
+    }
+
     #[test]
     fn exec_is_used_where_nothing_speaks_against_it() {
-        let isolated = Entry::Exec { state_dir: None };
-        let chosen = |edit: fn(&mut ExecuteOptions)| entry(&with(edit), &real(), None);
-        assert_eq!(chosen(|_| {}), isolated);
-        assert_eq!(chosen(|o| o.model = Some("p/m".into())), isolated);
-        assert_eq!(chosen(|o| o.custom_args = words("--code-mode=auto --fallback p/m --local")), isolated);
-        assert_eq!(chosen(|o| o.openclaw_mode = Some(String::new())), isolated);
+        let kept = Entry::Exec(State::Kept);
+        let chosen = |edit: fn(&mut ExecuteOptions)| entry(&with(edit), &real(), true, false);
+        assert_eq!(chosen(|_| {}), kept);
+        assert_eq!(chosen(|o| o.model = Some("p/m".into())), kept);
+        assert_eq!(chosen(|o| o.custom_args = words("--code-mode=auto --fallback p/m --local")), kept);
+        assert_eq!(chosen(|o| o.openclaw_mode = Some(String::new())), kept);
+        assert_eq!(chosen(|o| o.openclaw_mode = Some("exec".into())), Entry::Exec(State::Thrown));
         assert_eq!(chosen(|o| o.model = Some("ops".into())), Entry::Local);
         assert_eq!(chosen(|o| o.resume_session_id = Some("s".into())), Entry::Local);
         assert_eq!(chosen(|o| o.custom_args = words("--agent x")), Entry::Local);
         assert_eq!(chosen(|o| o.openclaw_mode = Some("local".into())), Entry::Local);
         assert_eq!(chosen(|o| o.openclaw_mode = Some("gateway".into())), Entry::Gateway);
-        assert_eq!(entry(&with(|_| {}), &Help::default(), Some("/s")), Entry::Local);
-        let own = Entry::Exec { state_dir: Some("/s".into()) };
-        assert_eq!(entry(&with(|_| {}), &real(), Some("/s")), own);
+        assert_eq!(entry(&with(|_| {}), &Help::default(), true, false), Entry::Local);
+        assert_eq!(entry(&with(|_| {}), &real(), true, true), Entry::Exec(State::Thrown));
+        assert_eq!(entry(&with(|_| {}), &real(), false, false), Entry::Exec(State::Thrown));
     }
 
     #[test]
@@ -185,13 +208,13 @@ mod tests {
         let args = |edit: fn(&mut ExecuteOptions), mode: Entry, prompt: &str| {
             let options = with(edit);
             let text = message(prompt, options.system_prompt.as_deref());
-            build(&options, &mode, &Help::default(), "s", Text::Argument(&text))
+            built(&options, mode, &Help::default(), Text::Argument(&text))
         };
         let local = "agent --local --json --session-id s";
         assert_eq!(args(|_| {}, Entry::Local, "do"), words(&format!("{local} --message do")));
         let timed = |ms: u64, seconds: u64| {
             let options = with(|o| o.limits.timeout = Some(Duration::from_millis(ms)));
-            let args = build(&options, &Entry::Local, &Help::default(), "s", Text::Argument("do"));
+            let args = built(&options, Entry::Local, &Help::default(), Text::Argument("do"));
             assert_eq!(args, words(&format!("{local} --timeout {seconds} --message do")));
         };
         timed(90_000, 90);
@@ -224,16 +247,18 @@ mod tests {
             o.thinking_level = Some("high".into());
             o.custom_args = words("--code-mode auto");
         });
-        let exec = Entry::Exec { state_dir: Some("/s".into()) };
+        let exec = Entry::Exec(State::Kept);
+        let text = Text::File("-");
+        let start = Start { entry: &exec, session_id: "s", state_dir: "/s", config: Some("/t/c"), text };
         assert_eq!(
-            build(&options, &exec, &real(), "s", Text::File("-")),
+            build(&options, &real(), start),
             words(
-                "agent exec --json --cwd /w --state-dir /s --timeout 0 --model p/m --thinking high --code-mode auto \
-                 --message-file -"
+                "agent exec --json --cwd /w --state-dir /s --config /t/c --timeout 0 --model p/m --thinking high \
+                 --code-mode auto --message-file -"
             )
         );
         assert_eq!(
-            build(&with(|o| o.model = Some("p/m".into())), &Entry::Local, &real(), "s", Text::File("/t/m")),
+            built(&with(|o| o.model = Some("p/m".into())), Entry::Local, &real(), Text::File("/t/m")),
             words("agent --local --json --session-id s --timeout 0 --model p/m --message-file /t/m")
         );
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::args::Entry;
+use super::args::{Entry, State};
 use super::block::{Block, Fed};
-use super::document::{Document, Ending, STATE_IS_OWNED, Shape, classify, text, usage};
+use super::document::{Document, Ending, Piece, Shape, classify, state_is_owned, text, usage};
 use crate::agents::evidence::Retry;
 use crate::agents::foreign::foreign;
 use crate::agents::{Decoder, End, Evidence, Line, Output, Verdict};
@@ -75,9 +75,8 @@ impl OpenclawDecoder {
         }
     }
 
-    /// A session of `agent exec` is gone with its state folder.
     fn keeps_session(&self) -> bool {
-        self.plan.entry != Entry::Exec { state_dir: None }
+        self.plan.entry != Entry::Exec(State::Thrown)
     }
 
     fn announce(&mut self, id: Option<String>, out: &mut Output) {
@@ -155,9 +154,18 @@ impl OpenclawDecoder {
     fn document(&mut self, document: Document, out: &mut Output) {
         self.announce(document.session_id, out);
         self.model = document.model.or(self.model.take());
-        for text in document.texts {
-            self.output.push_str(&text);
-            out.emit(Message::text(text));
+        for piece in document.pieces {
+            match piece {
+                Piece::Text(text) => {
+                    self.output.push_str(&text);
+                    out.emit(Message::text(text));
+                }
+                Piece::Comment(text) => out.emit(Message::text(text)),
+                Piece::Thought(text) => out.emit(Message::thinking(text)),
+            }
+        }
+        if let Some(answer) = document.answer {
+            self.output = answer;
         }
         if !document.usage.is_zero() || document.usage.cost_usd_ticks.is_some() {
             self.usage = document.usage;
@@ -174,7 +182,7 @@ impl OpenclawDecoder {
     }
 
     fn tries_again(&self, end: &Ending) -> bool {
-        self.plan.attempt == 1 && matches!(end, Ending::Failed(said, _) if said.contains(STATE_IS_OWNED))
+        self.plan.attempt == 1 && matches!(end, Ending::Failed(said, _) if state_is_owned(said))
     }
 
     fn event(&mut self, kind: &str, fields: &Map<String, Value>, object: &str, out: &mut Output) {
@@ -256,8 +264,7 @@ impl Decoder for OpenclawDecoder {
         if !self.keeps_session() {
             out.emit(Message::log(
                 "info",
-                "openclaw agent exec keeps no session; set OPENCLAW_STATE_DIR or openclawMode \"local\" for one \
-                 that can be resumed",
+                "this openclaw session goes away with the run and cannot be resumed",
             ));
         }
         if let Some(message) = self.plan.stdin.take() {

@@ -9,11 +9,21 @@ use crate::contract::{Failure, FailureKind, ModelUsage};
 /// What a document says.
 #[derive(Debug, Default)]
 pub struct Document {
-    pub texts: Vec<String>,
+    pub pieces: Vec<Piece>,
+    /// The final answer, where it is told apart from the pieces.
+    pub answer: Option<String>,
     pub end: Ending,
     pub session_id: Option<String>,
     pub model: Option<String>,
     pub usage: ModelUsage,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Piece {
+    Text(String),
+    /// Said on the way, no part of the answer.
+    Comment(String),
+    Thought(String),
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -66,12 +76,16 @@ fn result(object: &Map<String, Value>) -> Document {
     let meta = object.get("meta").unwrap_or(&none);
     let agent = &meta["agentMeta"];
     let payloads = object.get("payloads").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let (mut texts, mut complaints) = (Vec::new(), Vec::new());
+    let (mut pieces, mut complaints) = (Vec::new(), Vec::new());
     for payload in payloads {
-        if let Some(text) = text(payload.get("text")) {
-            if payload["isError"] == true { complaints.push(text) } else { texts.push(text) }
-        } else if payload["isError"] == true {
-            complaints.push("openclaw reported an error without a text".to_owned());
+        let is = |flag: &str| payload[flag] == true;
+        match text(payload.get("text")) {
+            Some(text) if is("isError") => complaints.push(text),
+            None if is("isError") => complaints.push("openclaw reported an error without a text".to_owned()),
+            Some(text) if is("isReasoning") => pieces.push(Piece::Thought(text)),
+            Some(text) if is("isCommentary") => pieces.push(Piece::Comment(text)),
+            Some(text) => pieces.push(Piece::Text(text)),
+            None => {}
         }
     }
     let error = &meta["error"];
@@ -93,7 +107,14 @@ fn result(object: &Map<String, Value>) -> Document {
     };
     let mut usage = usage(&agent["usage"]);
     usage.cost_usd_ticks = cost(agent.get("costUsd"));
-    Document { texts, end, session_id: text(agent.get("sessionId")), model: text(agent.get("model")), usage }
+    Document {
+        pieces,
+        answer: None,
+        end,
+        session_id: text(agent.get("sessionId")),
+        model: text(agent.get("model")),
+        usage,
+    }
 }
 
 fn gateway(object: &Map<String, Value>, inner: &Map<String, Value>) -> Document {
@@ -123,8 +144,9 @@ fn envelope(object: &Map<String, Value>, ok: bool) -> Document {
     }
     document.usage.cost_usd_ticks = cost(object.get("costUsd")).or(document.usage.cost_usd_ticks);
     if ok {
-        if document.texts.is_empty() {
-            document.texts.extend(text(object.get("final")));
+        document.answer = text(object.get("final"));
+        if document.pieces.is_empty() {
+            document.pieces.extend(document.answer.clone().map(Piece::Text));
         }
         return document;
     }
@@ -135,25 +157,31 @@ fn envelope(object: &Map<String, Value>, ok: bool) -> Document {
         Ending::Success => None,
     });
     let said = said.unwrap_or_else(|| "openclaw returned an error result without details".to_owned());
+    let kind = error["kind"].as_str().unwrap_or_default();
     document.end = if object.get("status").is_some_and(|s| s == "timeout") {
         Ending::TimedOut(said)
+    } else if kind == "aborted" {
+        Ending::Aborted(said)
     } else {
-        failed(said, error["kind"].as_str().unwrap_or_default())
+        failed(said, kind)
     };
     document
 }
 
-/// The CLI's own words for a state folder that another process owns.
-pub const STATE_IS_OWNED: &str = "failed to acquire gateway state ownership";
+/// Whether the state folder belongs to another process for the time being: nothing was started then.
+pub fn state_is_owned(said: &str) -> bool {
+    said.contains("failed to acquire gateway state ownership")
+        || said.contains("A Gateway is running for this state directory")
+}
 
 fn failed(said: String, kind: &str) -> Ending {
     let has = |phrase: &str| said.contains(phrase);
     let failure = match kind {
         "context_overflow" => Some(Failure::of(FailureKind::ContextOverflow)),
         "in_flight" => Some(Failure::of(FailureKind::Overloaded)),
-        _ if has(STATE_IS_OWNED) => Some(Failure::of(FailureKind::Overloaded).hint(
-            "another openclaw run or gateway owns the state folder; wait for it, or give each run its own with the \
-             environment variable OPENCLAW_STATE_DIR",
+        _ if state_is_owned(&said) => Some(Failure::of(FailureKind::Overloaded).hint(
+            "another openclaw run or a gateway owns the state folder: wait for it, use openclawMode \"gateway\", or \
+             give each run its own folder with the environment variable OPENCLAW_STATE_DIR",
         )),
         // A key that was refused is put aside for about a minute.
         _ if has("temporarily disabled after a provider auth") => {

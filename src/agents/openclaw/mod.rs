@@ -2,12 +2,14 @@
 
 mod args;
 mod block;
+mod config;
 mod decoder;
 mod document;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use uuid::Uuid;
@@ -15,16 +17,16 @@ use uuid::Uuid;
 use super::{Agent, BoxFuture, Launch, LaunchContext, no_check};
 use crate::contract::limits::{DRAIN_AFTER_EXIT, TOOL_TIMEOUT};
 use crate::contract::provider::{McpSupport, PromptVia};
-use crate::contract::{AgentplugError, Capabilities, ErrorCode, Os};
-use crate::process::env::ChildEnv;
+use crate::contract::{AgentplugError, Capabilities, ErrorCode};
 
-use args::{Entry, Help, Text};
+use args::{Entry, Help, Start, State, Text};
 use decoder::{OpenclawDecoder, Plan};
 
 /// Before it, the result went to stderr.
 const MIN_VERSION: &str = "2026.5.5";
-/// What it reads of a message file.
-const MAX_MESSAGE_FILE: usize = 4 * 1024 * 1024;
+/// What it reads of a message on stdin or in a file, in bytes.
+const MAX_MESSAGE: usize = 4 * 1024 * 1024;
+const INCLUDE_ROOTS: &str = "OPENCLAW_INCLUDE_ROOTS";
 
 pub static AGENT: Agent = Agent {
     id: "openclaw",
@@ -43,11 +45,11 @@ pub static AGENT: Agent = Agent {
         resume_rejection: false,
         extra_args: false,
         custom_args: true,
-        mcp_config: McpSupport::None,
+        mcp_config: McpSupport::Merged,
         thinking_level: true,
         service_tier: false,
         streaming: false,
-        thinking: false,
+        thinking: true,
         usage: true,
         cost: true,
         prompt_via: PromptVia::Stdin,
@@ -76,34 +78,73 @@ fn launch<'a>(ctx: &'a LaunchContext<'a>) -> BoxFuture<'a, Result<Launch, Agentp
         };
         let help = Help { agent: text(agent_help), exec: text(exec_help) };
 
-        let entry = args::entry(options, &help, ctx.env.get("OPENCLAW_STATE_DIR"));
+        let state_dir = config::state_dir(ctx.env, ctx.os);
+        let has_state = state_dir.as_ref().is_some_and(|folder| folder.is_dir());
+        // Only a state that somebody else owned leads to a second attempt.
+        let entry = args::entry(options, &help, has_state, ctx.attempt > 1);
+        let exec = matches!(entry, Entry::Exec(_));
+        let mut guards: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
+        if matches!(entry, Entry::Exec(State::Kept) | Entry::Local) {
+            let state = state_dir.clone().unwrap_or_default();
+            guards.push(Box::new(turn_on(state).lock_owned().await));
+        }
+
         let resume = options.resume_session_id.clone().filter(|id| !id.is_empty());
         let session_id = resume.clone().unwrap_or_else(|| format!("agentplug-{}", Uuid::new_v4()));
         let message = args::message(ctx.prompt, options.system_prompt.as_deref());
         let (mut file, mut stdin) = (None, None);
-        if matches!(entry, Entry::Exec { .. }) {
+        if exec {
             file = Some("-".to_owned());
             stdin = Some(message.clone());
         } else if help.agent.contains("--message-file") {
-            if message.len() > MAX_MESSAGE_FILE {
-                let what = format!("the prompt has {} bytes; openclaw takes at most 4 MiB", message.len());
-                return Err(AgentplugError::new(ErrorCode::PromptTooLong, what).about("prompt"));
-            }
             let path = ctx.files.write("message.txt", message.as_bytes())?;
-            file = Some(path.to_string_lossy().into_owned());
+            file = Some(shown(&path));
         }
-        let text = file.as_deref().map_or(Text::Argument(&message), Text::File);
-        let args = args::build(options, &entry, &help, &session_id, text);
+        if file.is_some() && message.len() > MAX_MESSAGE {
+            let what = format!("the prompt has {} bytes; openclaw takes at most 4 MiB", message.len());
+            return Err(AgentplugError::new(ErrorCode::PromptTooLong, what).about("prompt"));
+        }
 
-        let mut guards: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
-        let state = match &entry {
-            Entry::Exec { state_dir } => state_dir.clone(),
-            Entry::Local => Some(state_dir(ctx.env, ctx.os)),
-            Entry::Gateway => None,
+        let servers = options.mcp_config.as_ref().map(config::servers).transpose()?.unwrap_or_default();
+        let user = config::config_file(ctx.env, ctx.os).filter(|file| file.is_file());
+        // `agent exec` puts its cwd over the configuration by itself; the gateway has one of its own.
+        let overlaid = match entry {
+            Entry::Exec(_) => !servers.is_empty(),
+            Entry::Local => !servers.is_empty() || user.is_some(),
+            Entry::Gateway => false,
         };
-        if let Some(state) = state {
-            guards.push(Box::new(turn_of(state).lock_owned().await));
+        let mut env = Vec::new();
+        let mut config_file = None;
+        if overlaid {
+            let workspace = (!exec).then_some(options.cwd.as_path());
+            let text = config::overlay(user.as_deref(), workspace, &servers);
+            let path = ctx.files.write("openclaw.json", text.as_bytes())?;
+            if let Some(user) = &user {
+                let roots = config::include_roots(user, ctx.env.get(INCLUDE_ROOTS), ctx.os);
+                env.push((INCLUDE_ROOTS.to_owned(), roots));
+            }
+            if exec {
+                config_file = Some(shown(&path));
+            } else {
+                env.push(("OPENCLAW_CONFIG_PATH".to_owned(), shown(&path)));
+            }
         }
+        // The folder it would make by itself stays behind when it is stopped.
+        let state = match &entry {
+            Entry::Exec(State::Thrown) => ctx.files.folder("state")?,
+            _ => state_dir.unwrap_or_default(),
+        };
+        let args = args::build(
+            options,
+            &help,
+            Start {
+                entry: &entry,
+                session_id: &session_id,
+                state_dir: &shown(&state),
+                config: config_file.as_deref(),
+                text: file.as_deref().map_or(Text::Argument(&message), Text::File),
+            },
+        );
         let decoder = OpenclawDecoder::new(Plan {
             entry,
             stdin,
@@ -113,7 +154,7 @@ fn launch<'a>(ctx: &'a LaunchContext<'a>) -> BoxFuture<'a, Result<Launch, Agentp
             has_limit: options.limits.timeout.is_some(),
             attempt: ctx.attempt,
         });
-        Ok(Launch { guards, ..Launch::lines(args, decoder) })
+        Ok(Launch { env, guards, ..Launch::lines(args, decoder) })
     })
 }
 
@@ -132,19 +173,14 @@ fn check_version(version: &semver::Version) -> Result<(), AgentplugError> {
     ))
 }
 
-/// The state folder a local turn will own: the same folder for the same variables, which is all that is asked.
-fn state_dir(env: &ChildEnv, os: Os) -> String {
-    let home = if os == Os::Windows { "USERPROFILE" } else { "HOME" };
-    ["OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR", "OPENCLAW_HOME", home]
-        .iter()
-        .find_map(|name| env.get(name).filter(|v| !v.is_empty()).map(|v| format!("{name}={v}")))
-        .unwrap_or_default()
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
-/// Local turns on one state folder take turns: a second one would wait for a while and then fail on the
-/// folder's lock. Turns of other processes are left to that lock.
-fn turn_of(state: String) -> Arc<tokio::sync::Mutex<()>> {
-    static TURNS: LazyLock<Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>> =
+/// Runs on one state folder take turns: a second one would wait for a while and then fail on the folder's lock.
+/// Those of other processes are left to that lock.
+fn turn_on(state: PathBuf) -> Arc<tokio::sync::Mutex<()>> {
+    static TURNS: LazyLock<Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>> =
         LazyLock::new(Mutex::default);
     let mut turns = TURNS.lock().unwrap_or_else(|e| e.into_inner());
     turns.retain(|_, turn| turn.strong_count() > 0);

@@ -4,8 +4,10 @@ use super::decoder::{OpenclawDecoder, Plan};
 use super::*;
 use crate::agents::testing::{Driven, clean_exit, drive, exit, spoken};
 use crate::agents::{End, Exit, Protocol, Stop};
+use crate::contract::Os;
 use crate::contract::options::EnvList;
 use crate::contract::{ExecuteOptions, FailureKind, Limit, Message, ModelUsage, RawJson, RunStatus, Usage};
+use crate::process::env::ChildEnv;
 use crate::process::files::RunFiles;
 use crate::process::probe::Prober;
 
@@ -257,15 +259,15 @@ fn a_state_that_is_owned_is_tried_once_more() {
 #[test]
 fn only_sessions_that_last_are_reported() {
     let document = r#"{"ok":true,"status":"ok","final":"f","payloads":[],"sessionId":"x"}"#;
-    let exec = |state_dir: Option<&str>| {
-        let entry = Entry::Exec { state_dir: state_dir.map(str::to_owned) };
+    let exec = |state| {
+        let entry = Entry::Exec(state);
         feed(Plan { entry, stdin: Some("p".into()), ..plan() }, document, clean_exit())
     };
-    let isolated = exec(None);
+    let isolated = exec(State::Thrown);
     assert_eq!((isolated.outcome.output.as_str(), isolated.outcome.session_id), ("f", None));
     assert!(isolated.messages.contains(&Message::running(None)));
     assert_eq!(isolated.writes, ["p"]);
-    assert_eq!(exec(Some("/s")).outcome.session_id.as_deref(), Some("x"));
+    assert_eq!(exec(State::Kept).outcome.session_id.as_deref(), Some("x"));
     // A resumed session is there whatever happens to this run; a new one may not be.
     let stop = || End {
         stop: Some(Stop::cancelled()),
@@ -291,45 +293,68 @@ fn versions() {
 }
 
 #[tokio::test]
-async fn local_turns_on_one_state_take_turns() {
-    let key = |entries: &[(&str, &str)]| {
-        let list = entries.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-        state_dir(&ChildEnv::new(&EnvList::default(), &EnvList(list), Os::Linux), Os::Linux)
-    };
-    let home = key(&[("HOME", "/turns")]);
-    let own = key(&[("HOME", "/turns"), ("OPENCLAW_STATE_DIR", "/turns/own")]);
-    assert_eq!(key(&[]), "");
-    let first = turn_of(home.clone()).lock_owned().await;
-    assert!(turn_of(home.clone()).try_lock_owned().is_err());
-    assert!(turn_of(own).try_lock_owned().is_ok());
+async fn runs_on_one_state_take_turns() {
+    let first = turn_on("/turns".into()).lock_owned().await;
+    assert!(turn_on("/turns".into()).try_lock_owned().is_err());
+    assert!(turn_on("/turns/other".into()).try_lock_owned().is_ok());
     drop(first);
-    assert!(turn_of(home).try_lock_owned().is_ok());
+    assert!(turn_on("/turns".into()).try_lock_owned().is_ok());
+}
+
+#[test]
+fn payloads_that_are_no_answer() {
+    let payloads = r#"[{"text":"hm","isReasoning":true},{"text":"On it.","isCommentary":true},{"text":"A"}]"#;
+    let want = [Message::thinking("hm"), Message::text("On it."), Message::text("A")];
+    for document in [
+        format!(r#"{{"payloads":{payloads}}}"#),
+        format!(r#"{{"ok":true,"status":"ok","final":"A","payloads":{payloads}}}"#),
+    ] {
+        let d = run(&document);
+        assert_eq!((d.outcome.output.as_str(), spoken(&d.messages)), ("A", want.to_vec()), "{document}");
+    }
+    let o = run(r#"{"ok":false,"status":"error","payloads":[],"error":{"kind":"aborted","message":"m"}}"#)
+        .outcome;
+    assert_eq!(o.status, RunStatus::Cancelled);
 }
 
 #[tokio::test]
 async fn without_help_texts_the_message_is_an_argument() {
     let program = PathBuf::from("/nowhere/openclaw");
-    let home = EnvList(vec![("HOME".into(), "/nowhere".into())]);
-    let env = ChildEnv::new(&home, &EnvList::default(), Os::Linux);
+    let home = tempfile::tempdir().unwrap();
+    let list = EnvList(vec![("HOME".into(), home.path().to_str().unwrap().into())]);
+    let env = ChildEnv::new(&list, &EnvList::default(), Os::Linux);
     let prober = Prober::new(program.clone(), Vec::new(), env.clone());
-    let options = ExecuteOptions { resume_session_id: Some("s".into()), ..Default::default() };
+    let options =
+        ExecuteOptions { cwd: "/w".into(), resume_session_id: Some("s".into()), ..Default::default() };
+    let files = RunFiles::default();
     let ctx = LaunchContext {
         prompt: "do",
         options: &options,
         env: &env,
         program: &program,
         prober: &prober,
-        files: &RunFiles::default(),
+        files: &files,
         os: Os::Linux,
         run_id: "r",
         attempt: 1,
     };
     let mut launch = (AGENT.launch)(&ctx).await.unwrap();
     assert_eq!(launch.args, ["agent", "--local", "--json", "--session-id", "s", "--message", "do"]);
-    assert_eq!(launch.guards.len(), 1);
+    assert_eq!((launch.guards.len(), launch.env.len()), (1, 0));
     let Protocol::Lines(decoder) = &mut launch.protocol else { panic!("a line agent") };
     let d = drive("openclaw", "openclaw", decoder.as_mut(), "", clean_exit());
     assert!(d.writes.is_empty() && d.stdin_closed);
+
+    // The cwd reaches it through a configuration laid over the user's.
+    let folder = home.path().join(".openclaw");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("openclaw.json"), "{}").unwrap();
+    drop(launch);
+    let launch = (AGENT.launch)(&ctx).await.unwrap();
+    let value = |name: &str| launch.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()).unwrap();
+    assert_eq!(value("OPENCLAW_INCLUDE_ROOTS"), folder.to_str().unwrap());
+    let overlay = std::fs::read_to_string(value("OPENCLAW_CONFIG_PATH")).unwrap();
+    assert!(overlay.contains(r#""workspace":"/w""#) && overlay.contains("$include"), "{overlay}");
 }
 
 mod recordings {
@@ -347,7 +372,7 @@ mod recordings {
         usage("mock-model", ModelUsage { cost_usd_ticks: Some(ticks), ..counts })
     }
     fn exec() -> Plan {
-        Plan { entry: Entry::Exec { state_dir: None }, ..plan() }
+        Plan { entry: Entry::Exec(State::Thrown), ..plan() }
     }
 
     #[test]
