@@ -342,10 +342,11 @@ export interface ExecuteOptions {
   /** The service tier, where the CLI has one. */
   serviceTier?: string | undefined
   /**
-   * How openclaw runs its agent.
-   * @default 'local'
+   * How openclaw runs a turn. `exec`: in a state folder of its own that goes away, independent of other runs;
+   * cannot be resumed. `local`: on the user's state, one run at a time. `gateway`: by a gateway that runs
+   * already. Absent: as a coding turn on the user's state where the version can, else `local`.
    */
-  openclawMode?: 'local' | 'gateway' | undefined
+  openclawMode?: 'exec' | 'local' | 'gateway' | undefined
   /** A settings file for claude. */
   claudeSettingsPath?: string | undefined
   /**

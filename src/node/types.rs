@@ -49,9 +49,10 @@ pub struct ExecuteOptions {
     pub thinking_level: Option<String>,
     /// The service tier, where the CLI has one.
     pub service_tier: Option<String>,
-    /// How openclaw runs its agent.
-    /// @default 'local'
-    #[napi(ts_type = "'local' | 'gateway'")]
+    /// How openclaw runs a turn. `exec`: in a state folder of its own that goes away, independent of other runs;
+    /// cannot be resumed. `local`: on the user's state, one run at a time. `gateway`: by a gateway that runs
+    /// already. Absent: as a coding turn on the user's state where the version can, else `local`.
+    #[napi(ts_type = "'exec' | 'local' | 'gateway'")]
     pub openclaw_mode: Option<String>,
     /// A settings file for claude.
     pub claude_settings_path: Option<String>,

@@ -410,13 +410,15 @@ impl Decoder for AgyDecoder {
                 evidence.verdict = Some(Verdict::Limit(Limit::Run, text));
             } else if let Some(error) = &facts.provider_error {
                 evidence.fault = Some(format!("agy provider error: {error}"));
-                evidence.failure = Some(FailureKind::from_text(error))
-                    .filter(|kind| *kind != FailureKind::Unknown)
-                    .or(Some(FailureKind::Provider))
-                    .map(Failure::of);
+                let kind = match FailureKind::from_text(error) {
+                    FailureKind::Unknown => FailureKind::Provider,
+                    kind => kind,
+                };
+                evidence.failure = end.stop.is_none().then(|| Failure::of(kind));
             } else if self.events || (self.plan.form != Form::Text && !self.spoke) {
                 evidence.fault = Some("agy stream ended without a result".to_owned());
-                evidence.failure = end.stderr.is_empty().then(|| Failure::of(FailureKind::Crash));
+                evidence.failure =
+                    (end.stderr.is_empty() && end.stop.is_none()).then(|| Failure::of(FailureKind::Crash));
             } else {
                 evidence.verdict = Some(Verdict::Success);
             }

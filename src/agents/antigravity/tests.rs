@@ -289,6 +289,9 @@ fn our_own_stop_comes_first() {
     let limit = Stop::limit(Limit::Run, Duration::from_secs(5));
     let o = feed(plan(Form::Stream), &stdout, end(limit)).outcome;
     assert_eq!((o.status, o.error.as_deref()), (RunStatus::Timeout, Some("agy timed out after 5s")));
+    let limit = Stop::limit(Limit::Run, Duration::from_secs(5));
+    let o = feed(plan(Form::Stream), &format!("{INIT}\n"), end(limit)).outcome;
+    assert_eq!(o.failure.unwrap().kind, FailureKind::Timeout);
     let resumed = Plan { resume: Some("R".into()), ..plan(Form::Stream) };
     let d = feed(resumed, &format!("{INIT}\n"), clean_exit());
     assert!(matches!(&d.messages[1], Message::Log { level, .. } if level == "warn"));

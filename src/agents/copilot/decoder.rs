@@ -398,7 +398,7 @@ impl Decoder for CopilotDecoder {
             (Some(text), Some(exit)) if !text.contains(&exit) => Some(format!("{text}; {exit}")),
             (text, exit) => text.or(exit),
         };
-        evidence.failure = failure.flatten();
+        evidence.failure = failure.flatten().filter(|_| end.stop.is_none());
         // After SIGTERM it reports success with exit code 0: only our own stop or the abort tells the truth.
         evidence.verdict = match (&evidence.fault, self.result, &self.aborted) {
             (None, _, Some(reason)) => Some(Verdict::Cancelled(match reason.as_str() {

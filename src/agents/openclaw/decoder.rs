@@ -335,6 +335,7 @@ impl Decoder for OpenclawDecoder {
             None if self.events || !self.output.is_empty() => evidence.verdict = Some(Verdict::Success),
             None => evidence.fault = Some(unspoken()),
         }
+        evidence.failure = evidence.failure.filter(|_| end.stop.is_none());
         evidence
     }
 }

@@ -248,7 +248,7 @@ impl Decoder for EventDecoder {
                 evidence.verdict = Some(Verdict::Cancelled(error.text.clone()));
             }
             evidence.fault = Some(error.text.clone());
-            evidence.failure = error.failure.clone();
+            evidence.failure = error.failure.clone().filter(|_| end.stop.is_none());
         } else if let Some((mut why, kind)) = self.gap(end) {
             if self.seen
                 && let Some(exit) = end.exit.error()
