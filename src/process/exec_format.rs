@@ -166,13 +166,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_real_stub_behind_a_link_is_recognised() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
-        std::fs::create_dir(root.join("bin")).unwrap();
         let stub = root.join("bin/x.exe");
-        std::fs::write(&stub, "run the install script first\n").unwrap();
-        std::fs::set_permissions(&stub, std::fs::Permissions::from_mode(0o755)).unwrap();
+        crate::process::capture::testing::script(&stub, "run the install script first\n");
         std::fs::write(root.join("package.json"), MANIFEST).unwrap();
         let link = root.join("link");
         std::os::unix::fs::symlink(&stub, &link).unwrap();

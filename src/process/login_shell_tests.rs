@@ -49,7 +49,8 @@ mod with_a_shell {
     use std::path::Path;
 
     use super::*;
-    use crate::process::capture::testing::{gone, script};
+    use crate::contract::duration;
+    use crate::process::capture::testing::{cut_off, script};
 
     fn answer(folders: &[&Path]) -> Result<Vec<PathBuf>, String> {
         Ok(folders.iter().map(|f| f.to_path_buf()).collect())
@@ -99,14 +100,16 @@ mod with_a_shell {
     async fn a_shell_that_hangs_is_ended_with_its_children() {
         let home = tempfile::tempdir().unwrap();
         let shell = home.path().join("bash");
-        script(&shell, "#!/bin/sh\nsleep 600 &\necho $! > \"$HOME/pid\"\nwait\n");
+        script(
+            &shell,
+            "#!/bin/sh\nsleep 600 &\necho $! > \"$HOME/tmp\"; mv \"$HOME/tmp\" \"$HOME/pid\"\nwait\n",
+        );
         let env = env(&[("PATH", "/usr/bin:/bin"), ("HOME", home.path().to_str().unwrap())]);
-        let bounds =
-            Bounds { drain: Duration::from_secs(2), timeout: Duration::from_millis(500), bytes: 100 };
-        let e = query(shell.to_str().unwrap(), &env, bounds).await.unwrap_err();
-        assert_eq!(e, "it did not end within 500ms");
-        let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
-        gone(pid.trim()).await;
+        cut_off(&home.path().join("pid"), async |limit| {
+            let e = query(shell.to_str().unwrap(), &env, Bounds::within(limit)).await.unwrap_err();
+            assert_eq!(e, format!("it did not end within {}", duration::format(limit)));
+        })
+        .await;
     }
 
     #[tokio::test]
