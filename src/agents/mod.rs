@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::contract::{AgentplugError, BlockedFlag, Capabilities, ExecuteOptions, Message, Os, Outcome};
 use crate::process::env::ChildEnv;
@@ -235,12 +235,19 @@ pub struct DialogueIo {
 #[derive(Clone)]
 pub struct Emitter {
     messages: mpsc::Sender<Message>,
-    terminal: Arc<AtomicBool>,
+    marks: Arc<Marks>,
+}
+
+#[derive(Default)]
+struct Marks {
+    terminal: AtomicBool,
+    stop_now: AtomicBool,
+    changed: Notify,
 }
 
 impl Emitter {
     pub fn new(messages: mpsc::Sender<Message>) -> Self {
-        Emitter { messages, terminal: Arc::default() }
+        Emitter { messages, marks: Arc::default() }
     }
     pub async fn send(&self, message: Message) {
         // The receiver lives as long as the run; after its end nobody can read the message any more.
@@ -248,10 +255,23 @@ impl Emitter {
     }
     /// Marks the CLI's terminal event: a stop or limit that fires later does not change the outcome.
     pub fn terminal(&self) {
-        self.terminal.store(true, Ordering::SeqCst);
+        self.marks.terminal.store(true, Ordering::SeqCst);
+        self.marks.changed.notify_one();
     }
     pub fn is_terminal(&self) -> bool {
-        self.terminal.load(Ordering::SeqCst)
+        self.marks.terminal.load(Ordering::SeqCst)
+    }
+    /// Once the conversation is over, stop the tree without waiting for its exit: this CLI has nothing left to
+    /// save, and leaves slowly or not at all.
+    pub fn stop_now(&self) {
+        self.marks.stop_now.store(true, Ordering::SeqCst);
+    }
+    pub fn wants_stop(&self) -> bool {
+        self.marks.stop_now.load(Ordering::SeqCst)
+    }
+    /// Waits until the terminal event is marked, so that the run need not wait for a Message to learn of it.
+    pub async fn marked(&self) {
+        self.marks.changed.notified().await;
     }
 }
 
@@ -277,5 +297,28 @@ impl StopSignal {
                 std::future::pending::<()>().await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_terminal_mark_wakes_whoever_waits_for_it() {
+        let emit = Emitter::new(mpsc::channel(1).0);
+        let marked = emit.marked();
+        tokio::pin!(marked);
+        assert!(futures_pending(&mut marked).await && !emit.is_terminal());
+        emit.clone().terminal();
+        marked.await;
+        assert!(emit.is_terminal() && !emit.wants_stop());
+        // A mark that comes before anybody waits is not lost.
+        emit.terminal();
+        emit.marked().await;
+    }
+
+    async fn futures_pending(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+        std::future::poll_fn(|cx| std::task::Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await
     }
 }

@@ -234,7 +234,7 @@ async fn conduct(
                 {
                     let version = version.map_or("version unknown".to_owned(), |v| format!("version {v}"));
                     failure.hint =
-                        Some(format!("{} ({version}) ended before it said anything", program.display()));
+                        Some(format!("{} ({version}) failed before its first message", program.display()));
                 }
                 break outcome;
             }

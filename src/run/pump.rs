@@ -173,6 +173,7 @@ pub async fn pump_dialogue(
         let over = tokio::select! {
             () = &mut conversation => true,
             _ = messages.recv_many(&mut batch, DIALOGUE_CHANNEL) => false,
+            () = watched.marked() => false,
         };
         if over {
             while let Ok(message) = messages.try_recv() {
@@ -183,6 +184,10 @@ pub async fn pump_dialogue(
             link.mark_terminal();
         }
         link.push(&mut batch).await;
+        if over && watched.wants_stop() {
+            link.stop_now.store(true, Ordering::SeqCst);
+            link.nudge.notify_one();
+        }
         if over {
             return ReadEnd::default();
         }

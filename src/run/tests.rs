@@ -274,7 +274,7 @@ fn an_exit_without_a_result_fails_with_the_stderr_tail() {
 #[test]
 fn a_run_that_said_nothing_names_its_program_in_the_hint() {
     let r = begin(&LINES, "cat >/dev/null; exit 2", |_| {}).end();
-    assert!(r.failure.unwrap().hint.unwrap().contains("ended before it said anything"));
+    assert!(r.failure.unwrap().hint.unwrap().contains("failed before its first message"));
 }
 
 #[test]

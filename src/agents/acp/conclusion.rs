@@ -23,8 +23,10 @@ pub struct Seen {
     pub verdict: Option<Verdict>,
     pub failure: Option<Failure>,
     pub fault: Option<String>,
-    /// The agent refused the resume.
+    /// The agent refused the resume, and with it the turn.
     pub rejected: bool,
+    /// The agent started a new session in place of the one asked for; the turn runs there.
+    pub replaced: bool,
     pub current_model: Option<String>,
     pub by_model: Usage,
 }
@@ -76,8 +78,8 @@ impl AcpDialogue {
         Evidence {
             ignore_exit: verdict.is_some(),
             ignore_write_error: self.seen.prompted,
-            // These logs are long, and what matters of them is in the error already.
-            omit_stderr: telling,
+            // These logs are long. What matters of them is in the error already; and a stop has its own reason.
+            omit_stderr: telling || (stopped && self.stderr_message().is_none()),
             verdict,
             output: answer.clone(),
             partial: answer,
@@ -146,8 +148,8 @@ impl AcpDialogue {
             Some(Objection { text, failure: errors::of_kind(profile, kind), terminal })
         };
         let prefixed = |reason: &str| format!("{} provider error: {reason}", profile.name);
-        if let Some((reason, failure)) = findings.error {
-            return Some(Objection { text: prefixed(&reason), failure, terminal: true });
+        if let Some((reason, kind)) = findings.error {
+            return object(prefixed(&reason), kind, true);
         }
         let reason = self.stderr_message();
         let terminal = self.sniffer.lock().unwrap_or_else(|e| e.into_inner()).is_terminal();

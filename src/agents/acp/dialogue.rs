@@ -164,11 +164,13 @@ impl AcpDialogue {
                 // The servers go along: without them a resumed session would lose its tools.
                 params["sessionId"] = json!(requested);
                 let result = self.call(peer, start, self.profile.resume.method(), &params).await?;
-                let served = Fields::read(result.text()).and_then(|f| {
-                    f.word(&["sessionId"])
-                        .or_else(|| self.profile.hooks.served_session.and_then(|own| own(&f)))
-                });
+                let fields = Fields::read(result.text()).unwrap_or_default();
+                let named = fields.word(&["sessionId"]);
+                let started_new = named.is_none();
+                let own = || self.profile.hooks.served_session.and_then(|own| own(&fields));
+                let served = named.or_else(own);
                 let landed = served.as_ref().is_none_or(|id| *id == requested);
+                self.seen.replaced = !landed && started_new;
                 let id = served.unwrap_or(requested);
                 if !landed {
                     start.warn(format!("{} went on with another session: {id}", self.profile.name)).await;
@@ -449,6 +451,7 @@ impl Dialogue for AcpDialogue {
                     self.fail(fault);
                     if self.seen.verdict.is_some() {
                         emit.terminal();
+                        emit.stop_now();
                     }
                     return;
                 }
@@ -466,10 +469,17 @@ impl Dialogue for AcpDialogue {
             }
             emit.send(Message::running(Some(session.id.clone()))).await;
             let open = self.take_turn(&mut peer, &emit, &mut stop, &session).await
-                && self.linger(&mut peer, &emit, &mut stop, Some(TURN_QUIET), TURN_LIMIT).await;
-            if open {
-                peer.close_input();
-                self.linger(&mut peer, &emit, &mut stop, None, self.profile.grace).await;
+                && (self.seen.cancelling
+                    || self.linger(&mut peer, &emit, &mut stop, Some(TURN_QUIET), TURN_LIMIT).await);
+            match self.profile.grace {
+                Some(grace) if open => {
+                    peer.close_input();
+                    // After a cancel there is little left to say, and somebody waits for the end.
+                    let limit = if self.seen.cancelling { TURN_QUIET } else { grace };
+                    self.linger(&mut peer, &emit, &mut stop, None, limit).await;
+                }
+                Some(_) => {}
+                None => emit.stop_now(),
             }
         })
     }
@@ -479,7 +489,7 @@ impl Dialogue for AcpDialogue {
     }
 
     fn conclude(&mut self, outcome: &mut Outcome, _end: &End) {
-        outcome.resume_rejected = Some(self.seen.rejected);
+        outcome.resume_rejected = Some(self.seen.rejected || self.seen.replaced);
     }
 }
 

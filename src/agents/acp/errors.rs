@@ -35,6 +35,12 @@ fn data(error: &ErrorObject) -> Option<String> {
     {
         return Some(text.trim().to_owned());
     }
+    // An object that only repeats what the message says, like the id it names, adds nothing.
+    if let Some(Value::Object(members)) = &error.data
+        && members.values().all(|v| v.as_str().is_some_and(|v| error.message.contains(v)))
+    {
+        return None;
+    }
     error.data_text().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -113,6 +119,7 @@ mod tests {
             ),
             ("", json!({"a":1}), r#"{"a":1} (code 7)"#),
             ("bad: x", json!("x"), "bad: x (code 7)"),
+            ("Unknown sessionId: x1", json!({"sessionId":"x1"}), "Unknown sessionId: x1 (code 7)"),
             ("", Value::Null, "no reason given (code 7)"),
         ] {
             assert_eq!(words(&error("m", 7, message, data)), want);

@@ -36,8 +36,10 @@ pub use profile::{
 pub use stderr::{OwnLine, detail};
 pub use usage::Record;
 
+use std::path::PathBuf;
+
 use super::args::filter;
-use super::{Launch, LaunchContext};
+use super::{Agent, Launch, LaunchContext};
 use crate::contract::limits::HANDSHAKE_TIMEOUT;
 use crate::contract::provider::{McpSupport, PromptVia};
 use crate::contract::{AgentplugError, Capabilities, ExecuteOptions};
@@ -63,8 +65,12 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// Plans one start of the CLI that `profile` describes.
-pub fn launch(profile: &'static AcpProfile, ctx: &LaunchContext<'_>) -> Result<Launch, AgentplugError> {
-    let plan = plan(ctx)?;
+pub fn launch(
+    agent: &Agent,
+    profile: &'static AcpProfile,
+    ctx: &LaunchContext<'_>,
+) -> Result<Launch, AgentplugError> {
+    let plan = plan(agent.executables, ctx)?;
     let mut launch = Launch::dialogue(arguments(profile, ctx.options), AcpDialogue::new(profile, plan));
     launch.env = profile.env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Ok(launch)
@@ -81,7 +87,16 @@ pub fn arguments(profile: &AcpProfile, options: &ExecuteOptions) -> Vec<String> 
     args
 }
 
-fn plan(ctx: &LaunchContext<'_>) -> Result<Plan, AgentplugError> {
+/// The vendor's own binary: found under one of its default names, wherever, and not behind a wrapper.
+fn is_built_in(executables: &[&str], options: &ExecuteOptions) -> bool {
+    let named = |path: &PathBuf| {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase());
+        executables.iter().any(|name| stem.as_deref() == Some(*name))
+    };
+    options.launch_prefix.is_empty() && options.executable_path.as_ref().is_none_or(named)
+}
+
+fn plan(executables: &[&str], ctx: &LaunchContext<'_>) -> Result<Plan, AgentplugError> {
     let options = ctx.options;
     Ok(Plan {
         cwd: options.cwd.to_string_lossy().into_owned(),
@@ -94,10 +109,36 @@ fn plan(ctx: &LaunchContext<'_>) -> Result<Plan, AgentplugError> {
         servers: mcp::convert(options.mcp_config.as_ref())?,
         env: ctx.env.clone(),
         handshake: options.limits.handshake.unwrap_or(HANDSHAKE_TIMEOUT),
-        built_in: options.executable_path.is_none() && options.launch_prefix.is_empty(),
+        built_in: is_built_in(executables, options),
     })
 }
 
 fn word(option: Option<&String>) -> Option<String> {
     option.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod built_in {
+    use super::*;
+
+    #[test]
+    fn a_default_name_anywhere_without_a_wrapper() {
+        for (path, prefix, own) in [
+            (None, &[][..], true),
+            (Some("/opt/x/agent"), &[], true),
+            (Some("/opt/x/Agent.exe"), &[], true),
+            (Some("/opt/x/agent.cmd"), &[], true),
+            (Some("/opt/x/other"), &[], false),
+            (Some("/opt/x/agent-2"), &[], false),
+            (None, &["run"], false),
+            (Some("/opt/x/agent"), &["run"], false),
+        ] {
+            let options = ExecuteOptions {
+                executable_path: path.map(PathBuf::from),
+                launch_prefix: prefix.iter().map(|p| (*p).to_owned()).collect(),
+                ..Default::default()
+            };
+            assert_eq!(is_built_in(&["agent"], &options), own, "{path:?} {prefix:?}");
+        }
+    }
 }

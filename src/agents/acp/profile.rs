@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::fields::Fields;
 use super::stderr::OwnLine;
-use crate::contract::{BlockedFlag, Failure, Message, Usage};
+use crate::contract::{BlockedFlag, FailureKind, Message, Usage};
 use crate::process::env::ChildEnv;
 use crate::wire::rpc::ErrorObject;
 
@@ -36,8 +36,9 @@ pub struct AcpProfile {
     pub refusal_rejects_resume: bool,
     /// A provider that refuses the session's history makes the session useless.
     pub history_rejects_resume: bool,
-    /// From the end of stdin to the end of stdout, before the process is stopped.
-    pub grace: Duration,
+    /// From the end of stdin to the end of stdout. `None` = it leaves slowly and has nothing left to save: it is
+    /// stopped at once.
+    pub grace: Option<Duration>,
     /// Words of an error that mean "not set up", and what to do then.
     pub login_phrases: &'static [&'static str],
     pub login_hint: &'static str,
@@ -62,7 +63,7 @@ impl AcpProfile {
             undeclared_remote_mcp: false,
             refusal_rejects_resume: false,
             history_rejects_resume: false,
-            grace: GRACE,
+            grace: Some(GRACE),
             login_phrases: &[],
             login_hint: "",
             hooks: Hooks::NONE,
@@ -156,7 +157,8 @@ pub type Authenticate = fn(initialize: &Fields, env: &ChildEnv) -> Result<String
 pub struct Hooks {
     /// The auth method to use before any session request, from the answer to `initialize`; or why there is none.
     pub authenticate: Option<Authenticate>,
-    /// The id a session result names, where it is not at the top level.
+    /// The id a session result names, where it is not at the top level. Another one than the id asked for means
+    /// that this CLI did not find the session and started a new one.
     pub served_session: Option<fn(&Fields) -> Option<String>>,
     /// Whether the wanted model is the current one, so that setting it can be left out.
     pub same_model: Option<fn(wanted: &str, current: &str) -> bool>,
@@ -226,5 +228,5 @@ pub struct AfterExit<'a> {
 pub struct Findings {
     pub usage: Usage,
     /// Why the turn failed although the agent ended it as if nothing was wrong.
-    pub error: Option<(String, Failure)>,
+    pub error: Option<(String, FailureKind)>,
 }

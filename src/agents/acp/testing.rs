@@ -127,7 +127,7 @@ impl Setting {
             run_id: "run",
             attempt: 1,
         };
-        plan_of(&context).expect("a plan")
+        plan_of(&[self.profile.name], &context).expect("a plan")
     }
 
     /// Plays `script` against the client. The agent's stdout ends with the script.

@@ -58,7 +58,7 @@ pub static AGENT: Agent = Agent {
     idle_timeout: IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
     check: no_check,
-    launch: |ctx| Box::pin(async move { acp::launch(&PROFILE, ctx) }),
+    launch: |ctx| Box::pin(async move { acp::launch(&AGENT, &PROFILE, ctx) }),
 };
 
 static PROFILE: AcpProfile = AcpProfile {
@@ -73,6 +73,8 @@ static PROFILE: AcpProfile = AcpProfile {
         output: Some(tool_output),
         ..ToolRules::new()
     },
+    // Its session is on disk when the turn ends, and its way out takes two seconds.
+    grace: None,
     login_phrases: &["authentication required"],
     login_hint: "set XAI_API_KEY or run `grok login`",
     hooks: Hooks {

@@ -23,7 +23,7 @@ pub static AGENT: Agent = Agent {
     idle_timeout: IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
     check: no_check,
-    launch: |ctx| Box::pin(async move { acp::launch(&PROFILE, ctx) }),
+    launch: |ctx| Box::pin(async move { acp::launch(&AGENT, &PROFILE, ctx) }),
 };
 
 static PROFILE: AcpProfile = AcpProfile {
@@ -55,8 +55,8 @@ static PROFILE: AcpProfile = AcpProfile {
     ..AcpProfile::new("hermes")
 };
 
-/// A resume of a session it no longer has gives a new one; only the provenance tells. The `current…` id
-/// beside it is an internal one.
+/// A resume of a session it no longer has starts a new one; only the provenance tells. The `current…` id beside
+/// it is an internal one.
 fn served_session(result: &Fields) -> Option<String> {
     result.object_at(&["_meta", "hermes", "sessionProvenance"])?.word(&["acpSessionId"])
 }
@@ -84,10 +84,17 @@ fn same_model(wanted: &str, current: &str) -> bool {
 /// something.
 fn tool_output(update: &Fields) -> Option<ToolOutput> {
     let text = acp::content_text(update);
-    let rest = text.strip_prefix("terminal result\n- **output:** ")?;
-    let (output, code) = rest.rsplit_once("\n- **exit_code:** ")?;
+    let (fields, code) = text.strip_prefix("terminal result")?.rsplit_once("\n- **exit_code:** ")?;
+    let output = match fields {
+        "" => "",
+        fields => fields.strip_prefix("\n- **output:** ")?,
+    };
     let code: i64 = code.trim().parse().ok()?;
-    let text = if code == 0 { output.to_owned() } else { format!("{output}\nexit code: {code}") };
+    let text = match (output, code) {
+        (output, 0) => output.to_owned(),
+        ("", code) => format!("exit code: {code}"),
+        (output, code) => format!("{output}\nexit code: {code}"),
+    };
     Some(ToolOutput { text, failed: code != 0 })
 }
 

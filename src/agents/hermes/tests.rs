@@ -118,10 +118,19 @@ async fn the_provenance_tells_where_a_resume_landed() {
     let at = |id: &str| json!({"_meta":{"hermes":{"sessionProvenance":{"acpSessionId":id,"currentHermesSessionId":"no"}}}});
     let run = with_session(expected(), at("h2")).await;
     assert_eq!((run.prompt(), run.params("session/prompt")["sessionId"].as_str()), ("N\n\nP", Some("h2")));
-    assert_eq!((run.outcome.session_id.as_deref(), run.outcome.resume_rejected), (Some("h2"), Some(false)));
+    assert_eq!((run.outcome.session_id.as_deref(), run.outcome.resume_rejected), (Some("h2"), Some(true)));
+    assert_eq!(
+        run.outcome.status,
+        RunStatus::Completed,
+        "the turn runs in the session that was started instead"
+    );
     for result in [at("h1"), json!({}), json!("x"), json!({"_meta":7})] {
         let run = with_session(expected(), result).await;
-        assert_eq!((run.prompt(), run.outcome.session_id.as_deref()), ("P", Some("h1")));
+        let o = &run.outcome;
+        assert_eq!(
+            (run.prompt(), o.session_id.as_deref(), o.resume_rejected),
+            ("P", Some("h1"), Some(false))
+        );
     }
     let unexpected = with_session(hermes().resume("h1"), at("h2")).await;
     assert_eq!(unexpected.prompt(), "P");
@@ -295,6 +304,23 @@ async fn an_unresumable_history_rejects_the_resume() {
         let o = &run.outcome;
         assert_eq!((o.status, o.resume_rejected), (RunStatus::Failed, Some(rejected)));
         assert_eq!(o.session_id.as_deref(), Some("s1"));
+    }
+}
+
+#[test]
+fn shell_results_are_readable() {
+    for (text, want) in [
+        ("terminal result\n- **output:** hi\n- **exit_code:** 0", Some(("hi", false))),
+        ("terminal result\n- **output:** a\nb\n- **exit_code:** 3", Some(("a\nb\nexit code: 3", true))),
+        ("terminal result\n- **exit_code:** 124", Some(("exit code: 124", true))),
+        ("terminal result\n- **exit_code:** 0", Some(("", false))),
+        ("terminal result\n- **odd:** x\n- **exit_code:** 0", None),
+        ("terminal result", None),
+        ("wrote 2 bytes", None),
+    ] {
+        let frame = done("c", text).to_string();
+        let got = super::tool_output(&crate::agents::acp::Fields::read(&frame).unwrap());
+        assert_eq!(got.as_ref().map(|o| (o.text.as_str(), o.failed)), want, "{text}");
     }
 }
 

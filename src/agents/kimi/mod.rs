@@ -8,8 +8,7 @@ use super::acp::{self, AcpProfile, AfterExit, Effort, Findings, Hooks, OwnLine};
 use super::{Agent, no_check};
 use crate::contract::limits::{DRAIN_AFTER_EXIT, IDLE_TIMEOUT};
 use crate::contract::provider::standalone;
-use crate::contract::{BlockedFlag, Capabilities, Failure, FailureKind};
-use session_log::TurnError;
+use crate::contract::{BlockedFlag, Capabilities, FailureKind};
 
 const BLOCKED: &[BlockedFlag] = &[standalone("acp")];
 
@@ -25,7 +24,7 @@ pub static AGENT: Agent = Agent {
     idle_timeout: IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
     check: no_check,
-    launch: |ctx| Box::pin(async move { acp::launch(&PROFILE, ctx) }),
+    launch: |ctx| Box::pin(async move { acp::launch(&AGENT, &PROFILE, ctx) }),
 };
 
 static PROFILE: AcpProfile = AcpProfile {
@@ -54,27 +53,29 @@ fn stderr_line(line: &str) -> Option<OwnLine> {
 fn after_exit(exit: &AfterExit) -> Findings {
     let turn = session_log::read(exit);
     let error = turn.error.map(|error| {
-        let kind = failure_kind(&error);
-        let mut failure = Failure::of(kind);
-        // Its own word is about its next attempt: false for every HTTP 500, true for a context that is full.
-        if kind == FailureKind::Unknown {
-            failure.retryable = error.retryable.unwrap_or(failure.retryable);
-        }
-        (error.message, failure)
+        let kind = kind(&error);
+        (error.message, kind)
     });
     Findings { usage: turn.usage, error }
 }
 
-fn failure_kind(error: &TurnError) -> FailureKind {
-    if let Some(kind) = error.status.and_then(FailureKind::from_http_status) {
-        return kind;
-    }
-    // The code last: `provider.api_error` stands for any status.
-    let worded = FailureKind::from_text(&error.message);
-    match (worded, error.code.as_str(), error.status) {
-        (_, "context.overflow", _) => FailureKind::ContextOverflow,
-        (FailureKind::Unknown, _, Some(400)) => FailureKind::InvalidRequest,
-        (FailureKind::Unknown, code, _) => FailureKind::from_text(code),
-        (kind, ..) => kind,
+fn kind(error: &session_log::TurnError) -> FailureKind {
+    match error.code.as_str() {
+        "context.overflow" => FailureKind::ContextOverflow,
+        "provider.rate_limit" => FailureKind::RateLimit,
+        "provider.overloaded" => FailureKind::Overloaded,
+        "provider.connection_error" => FailureKind::Network,
+        "provider.not_found" | "auth.model_not_resolved" => FailureKind::ModelNotFound,
+        "provider.filtered" => FailureKind::InvalidRequest,
+        code if code.starts_with("auth.") || code == "provider.auth_error" => FailureKind::Auth,
+        _ => {
+            let by_status = error.status.and_then(FailureKind::from_http_status);
+            match (by_status.unwrap_or_else(|| FailureKind::from_text(&error.message)), error.status) {
+                (FailureKind::Unknown, Some(400..500)) => FailureKind::InvalidRequest,
+                // The code last: `provider.api_error` stands for any status.
+                (FailureKind::Unknown, _) => FailureKind::from_text(&error.code),
+                (kind, _) => kind,
+            }
+        }
     }
 }

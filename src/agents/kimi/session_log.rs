@@ -24,7 +24,6 @@ pub struct TurnError {
     pub code: String,
     pub message: String,
     pub status: Option<u16>,
-    pub retryable: Option<bool>,
 }
 
 /// The folder of all sessions: of the configured home, else of the user's own.
@@ -114,7 +113,8 @@ fn scan(mut log: impl BufRead, exit: &AfterExit, is_main: bool, turn: &mut TurnL
             _ => {}
         }
     }
-    for (model, usage) in by_model {
+    // A call that was cancelled is recorded with nothing in it.
+    for (model, usage) in by_model.into_iter().filter(|(_, usage)| !usage.is_zero()) {
         turn.usage.entry(model).or_default().add(&usage);
     }
 }
@@ -124,11 +124,15 @@ fn turn_error(record: &Fields) -> Option<TurnError> {
         return None;
     }
     let error = record.object("error").unwrap_or_default();
-    let message = error.word(&["message"]).or_else(|| error.word(&["code"]));
+    let mut message = error.word(&["message"]).or_else(|| error.word(&["code"]));
+    if let (Some(message), Some(cause)) =
+        (&mut message, error.object("cause").and_then(|c| c.word(&["message"])))
+    {
+        message.push_str(&format!(" ({cause})"));
+    }
     Some(TurnError {
         code: error.text("code").unwrap_or_default(),
         message: message.unwrap_or_else(|| "the turn failed, no reason given".to_owned()),
         status: error.object("details").and_then(|d| d.parse("statusCode")),
-        retryable: error.parse("retryable"),
     })
 }

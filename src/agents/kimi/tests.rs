@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::session_log::{self, TurnLog};
+use super::session_log::{self, TurnError, TurnLog};
 use super::{PROFILE, stderr_line};
 use crate::agents::acp::testing::{Recording, Run, Setting};
 use crate::agents::acp::{AfterExit, arguments};
@@ -371,6 +371,34 @@ fn the_home_of_the_child_counts() {
 }
 
 #[test]
+fn a_cancelled_call_counts_nothing() {
+    let home = Home::new();
+    home.write("k1", "main", &[home.record("a", [0, 0, 0, 0], Some(-1))]);
+    assert_eq!(home.read("k1"), TurnLog::default());
+}
+
+#[test]
+fn the_code_of_an_error_gives_its_kind() {
+    use FailureKind::*;
+    for (code, status, message, want) in [
+        ("context.overflow", None, "Compaction failed", ContextOverflow),
+        ("provider.rate_limit", Some(429), "slow", RateLimit),
+        ("provider.connection_error", None, "x", Network),
+        ("auth.token_missing", None, "x", Auth),
+        ("provider.api_error", Some(400), "400 mock: bad request", InvalidRequest),
+        ("provider.api_error", Some(400), "maximum context length is 5", ContextOverflow),
+        ("provider.api_error", Some(400), "400 Invalid request: no.", InvalidRequest),
+        ("provider.api_error", Some(418), "teapot", InvalidRequest),
+        ("provider.api_error", None, "oops", Provider),
+        ("provider.api_error", Some(500), "x", Provider),
+        ("odd", None, "odd", Unknown),
+    ] {
+        let error = TurnError { code: code.into(), message: message.into(), status };
+        assert_eq!(super::kind(&error), want, "{code} {message}");
+    }
+}
+
+#[test]
 fn the_end_of_the_turn_tells_why_it_failed() {
     let home = Home::new();
     let ended = |more: Value| {
@@ -378,13 +406,11 @@ fn the_end_of_the_turn_tells_why_it_failed() {
         record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         record.to_string()
     };
-    let failed = ended(
-        json!({"reason":"failed","error":{"code":"provider.rate_limit","message":"429 slow","retryable":true,
-        "details":{"statusCode":429}}}),
-    );
+    let failed = ended(json!({"reason":"failed","error":{"code":"provider.rate_limit","message":"429 slow",
+        "details":{"statusCode":429},"cause":{"message":"why"}}}));
     home.write("k1", "main", std::slice::from_ref(&failed));
     let error = home.read("k1").error.unwrap();
-    assert_eq!((error.message.as_str(), error.status, error.retryable), ("429 slow", Some(429), Some(true)));
+    assert_eq!((error.message.as_str(), error.status), ("429 slow (why)", Some(429)));
     home.write("k1", "main", &[failed.clone(), ended(json!({"reason":"completed"}))]);
     assert_eq!(home.read("k1").error, None, "the last turn counts");
     home.write("k1", "main", &[ended(json!({"reason":"failed"}))]);
@@ -402,25 +428,6 @@ async fn recorded_with(setting: Setting, scenario: &str, cancel: bool) -> Run {
 }
 
 /// Plays `scenario` with the recorded session log in place.
-#[test]
-fn the_log_decides_the_kind_of_failure() {
-    let cases = [
-        ("context.overflow", "Compaction failed after 3 attempts.", None, FailureKind::ContextOverflow),
-        ("provider.api_error", "400 Invalid request: no.", Some(400), FailureKind::InvalidRequest),
-        ("provider.api_error", "400 no.", Some(400), FailureKind::InvalidRequest),
-        ("provider.api_error", "400 maximum context length is 9", Some(400), FailureKind::ContextOverflow),
-        ("provider.api_error", "500 oops", Some(500), FailureKind::Provider),
-        ("provider.api_error", "oops", None, FailureKind::Provider),
-        ("provider.rate_limit", "slow down", None, FailureKind::RateLimit),
-        ("odd", "odd", None, FailureKind::Unknown),
-    ];
-    for (code, message, status, kind) in cases {
-        let error =
-            session_log::TurnError { code: code.into(), message: message.into(), status, retryable: None };
-        assert_eq!(super::failure_kind(&error), kind, "{code} {message}");
-    }
-}
-
 async fn with_log(scenario: &str, log: &str) -> Run {
     let recording = Recording::load("kimi-code-2.1.0", scenario);
     let home = Home::new();

@@ -23,7 +23,7 @@ pub static AGENT: Agent = Agent {
     idle_timeout: IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
     check: no_check,
-    launch: |ctx| Box::pin(async move { acp::launch(&PROFILE, ctx) }),
+    launch: |ctx| Box::pin(async move { acp::launch(&AGENT, &PROFILE, ctx) }),
 };
 
 static PROFILE: AcpProfile = AcpProfile {
