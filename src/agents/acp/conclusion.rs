@@ -9,7 +9,7 @@ use regex::Regex;
 use super::dialogue::AcpDialogue;
 use super::profile::{AfterExit, Findings};
 use super::{errors, resume};
-use crate::agents::{End, Evidence, Verdict};
+use crate::agents::{End, Evidence, StopReason, Verdict};
 use crate::contract::{Failure, FailureKind, ModelUsage, Usage};
 
 /// What the conversation left.
@@ -42,6 +42,7 @@ struct Objection {
 impl AcpDialogue {
     pub(super) fn weigh(&mut self, end: &End) -> Evidence {
         let stopped = end.stop.is_some();
+        let by_caller = end.stop.as_ref().is_some_and(|stop| stop.reason == StopReason::Cancelled);
         if stopped {
             // A refused prompt after our cancel is the cancel's echo, and a stop is no word about the session.
             if matches!(self.seen.verdict, Some(Verdict::Error(_))) {
@@ -79,7 +80,7 @@ impl AcpDialogue {
             ignore_exit: verdict.is_some(),
             ignore_write_error: self.seen.prompted,
             // These logs are long. What matters of them is in the error already; and a stop has its own reason.
-            omit_stderr: telling || (stopped && self.stderr_message().is_none()),
+            omit_stderr: telling || by_caller || (stopped && self.stderr_message().is_none()),
             verdict,
             output: answer.clone(),
             partial: answer,

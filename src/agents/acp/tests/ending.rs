@@ -15,7 +15,7 @@ async fn a_stop_is_told_to_the_agent_first() {
         let run = Setting::new(&PLAIN)
             .turn(async |a| {
                 let prompt = a.last.clone();
-                a.stderr("2031-01-02 03:04:05 [INFO] x: noise\n");
+                a.stderr("2031-01-02 03:04:05 [INFO] x: noise\nx.Error: odd\n");
                 a.text("part").await;
                 a.stop(Stop::cancelled());
                 assert_eq!(a.take("session/cancel").await["params"], json!({ "sessionId": "s1" }));
