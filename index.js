@@ -47,7 +47,7 @@ function refill() {
   credit = TURN_BUDGET
   for (const source of [...starved]) {
     starved.delete(source)
-    source.wake()
+    source.wake(false)
   }
 }
 
@@ -139,9 +139,9 @@ class Source {
     this.#native = nativeRun
   }
 
-  /** From the core: there may be something, or the end. */
-  wake() {
-    this.#settle()
+  /** From the core: there may be something; `ended` = the run is over. */
+  wake(ended) {
+    if (ended) this.#settle()
     this.#flush()
   }
 
@@ -233,7 +233,7 @@ class Run {
     // One of iterator and result may go unused; its rejection must not end the process.
     this.#result.promise.catch(() => {})
     this.#source = new Source(() => this.#settle())
-    const wake = () => this.#source.wake()
+    const wake = ended => this.#source.wake(ended)
     const started = native.start(
       environment,
       provider,

@@ -173,9 +173,13 @@ function report(results) {
   console.log(`${held} of ${verdicts.length} gates hold.`)
 }
 
-const row = (name, cells) => `  ${name.padEnd(38)}${cells.map(cell => cell.padStart(13)).join('')}`
+function row(name, cells) {
+  return `  ${name.padEnd(38)}${cells.map(cell => cell.padStart(13)).join('')}`
+}
 
-const times = value => (value === undefined ? '-' : `${value >= 100 ? value.toFixed(0) : value.toFixed(2)}x`)
+function times(value) {
+  return value === undefined ? '-' : `${value >= 100 ? value.toFixed(0) : value.toFixed(2)}x`
+}
 
 function format(value, unit) {
   if (value === undefined) return '-'

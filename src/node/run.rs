@@ -41,7 +41,7 @@ pub fn start(
     options: Unknown,
     host_env: Object,
     aborted: bool,
-    wake: Function<(), ()>,
+    wake: Function<bool, ()>,
 ) -> Result<Either<NativeRun, String>> {
     let started = options::provider(&provider).and_then(|agent| {
         let prompt = options::prompt(&prompt)?;
@@ -53,9 +53,9 @@ pub fn start(
             .weak::<true>()
             .build()
             .map_err(options::internal)?;
-        let wake = Arc::new(move || {
+        let wake = Arc::new(move |ended| {
             // Closing: the environment is gone and nobody waits any more.
-            let _: Status = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+            let _: Status = wake.call(ended, ThreadsafeFunctionCallMode::NonBlocking);
         });
         Run::start(agent, prompt, options, environment as u64, aborted, wake)
     });

@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use crate::contract::Message;
 use crate::contract::limits::{QUEUE_HIGH_BYTES, QUEUE_LOW_BYTES};
 
-/// Called when there is something for a reader that found nothing, and once at the end; dropped then. Must
-/// not block.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
+/// Called when there is something for a reader that found nothing, and once (with `true`) at the end; dropped
+/// then. Must not block.
+pub type Wake = Arc<dyn Fn(bool) + Send + Sync>;
 
 pub struct Queue {
     state: Mutex<State>,
@@ -66,7 +66,7 @@ impl Queue {
         let wake = if std::mem::take(&mut state.armed) { state.wake.clone() } else { None };
         drop(state);
         if let Some(wake) = wake {
-            wake();
+            wake(false);
         }
         has_room
     }
@@ -107,7 +107,7 @@ impl Queue {
         let wake = state.wake.take();
         drop(state);
         if let Some(wake) = wake {
-            wake();
+            wake(true);
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn queue(keep: usize) -> (Arc<Queue>, Arc<AtomicUsize>) {
         let woken = Arc::new(AtomicUsize::new(0));
         let w = woken.clone();
-        let wake: Wake = Arc::new(move || {
+        let wake: Wake = Arc::new(move |_| {
             w.fetch_add(1, Ordering::SeqCst);
         });
         (Arc::new(Queue::new(keep, wake)), woken)

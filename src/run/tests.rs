@@ -205,7 +205,7 @@ fn begin_owned(
     tune(&mut options);
     let (tx, woken) = mpsc::channel();
     let tx = Mutex::new(tx);
-    let wake = Arc::new(move || {
+    let wake = Arc::new(move |_| {
         let _ = tx.lock().unwrap().send(());
     });
     let run = Run::start(agent, "the prompt".into(), options, owner, aborted, wake).unwrap();
@@ -405,7 +405,7 @@ fn a_prompt_nobody_reads_is_released_by_cancel() {
         host_env: EnvList(std::env::vars().collect()),
         ..Default::default()
     };
-    let wake: Wake = Arc::new(move || {
+    let wake: Wake = Arc::new(move |_| {
         let _ = tx.lock().unwrap().send(());
     });
     let run = Run::start(&LINES, "x".repeat(512 * 1024), options, 1, false, wake).unwrap();
@@ -484,7 +484,7 @@ fn the_environment_ends_and_its_runs_are_stopped() {
 fn a_wrong_call_is_refused_before_anything_starts() {
     let start = |prompt: &str, cwd: &str| {
         let o = ExecuteOptions { cwd: cwd.into(), ..Default::default() };
-        Run::start(&LINES, prompt.into(), o, 1, false, Arc::new(|| {})).err().map(|e| (e.code, e.message))
+        Run::start(&LINES, prompt.into(), o, 1, false, Arc::new(|_| {})).err().map(|e| (e.code, e.message))
     };
     let (code, message) = start("x", "/definitely/not/there").unwrap();
     assert_eq!(code, ErrorCode::InvalidCwd);

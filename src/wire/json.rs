@@ -1,13 +1,19 @@
 //! Leniency that real streams need and serde_json does not give.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+/// Built once: it is asked about every line.
+static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\\u"));
 
 /// Replaces lone surrogate escapes (`\ud83d` without its partner) by `\ufffd`. serde_json refuses the whole
 /// line for one of them while JSON.parse accepts it, so events would be lost.
 pub fn repair_surrogates(line: &str) -> Cow<'_, str> {
     let bytes = line.as_bytes();
     // Most lines hold no \u escape at all: one fast search spares the walk over every `\n`.
-    let Some(first) = memchr::memmem::find(bytes, b"\\u") else { return Cow::Borrowed(line) };
+    let Some(first) = ESCAPE.find(bytes) else { return Cow::Borrowed(line) };
     // An odd run of backslashes before it decides whether it is an escape: start at the run's beginning.
     let mut at = bytes[..first].iter().rposition(|b| *b != b'\\').map_or(0, |p| p + 1);
     let mut fixed: Option<Vec<u8>> = None;

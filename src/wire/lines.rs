@@ -80,9 +80,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 /// Bytes of a whole line -> text for a decoder: lossy UTF-8, trimmed, no escape sequences in front, no lone
 /// surrogate escapes. `None` for a blank line.
 pub fn normalize(raw: &[u8]) -> Option<Cow<'_, str>> {
-    let text = match String::from_utf8_lossy(raw) {
-        Cow::Borrowed(s) => Cow::Borrowed(strip_escapes(s.trim())),
-        Cow::Owned(s) => Cow::Owned(strip_escapes(s.trim()).to_owned()),
+    let text = match std::str::from_utf8(raw) {
+        Ok(s) => Cow::Borrowed(strip_escapes(s.trim())),
+        Err(_) => Cow::Owned(strip_escapes(String::from_utf8_lossy(raw).trim()).to_owned()),
     };
     if text.is_empty() {
         return None;
