@@ -135,7 +135,10 @@ export const usage = shape => seen => {
   if (models.length === 0) return 'no usage'
   const sum = key => models.reduce((total, each) => total + (each[key] ?? 0), 0)
   const counts = { outputTokens: USAGE.output, ...SHAPES[shape] }
-  const times = [turnRequests(seen).length, seen.requests.filter(request => request.format).length]
+  const turn = turnRequests(seen)
+  // An answer, or a tool call and the answer to it; then whatever else looks like it, then all.
+  const own = turn.some(request => request.toolAnswered) ? 2 : 1
+  const times = [...new Set([own, turn.length, seen.requests.filter(request => request.format).length])]
   const fits = n => Object.entries(counts).every(([key, each]) => sum(key) === each * n)
   if (times.some(fits)) return undefined
   const got = Object.keys(counts).map(key => `${key} ${sum(key)}`)

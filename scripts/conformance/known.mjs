@@ -3,6 +3,12 @@
 
 /** provider -> `scenario.check`, or `*.check` in any scenario -> reason. */
 export const KNOWN = {
+  hermes: {
+    'cut.status':
+      'keeps what came before the connection broke, asks for the rest, and in the end calls that its answer',
+    'cut.failure':
+      'keeps what came before the connection broke, asks for the rest, and in the end calls that its answer',
+  },
   openclaw: {
     '*.tools': 'prints one document at the end of the turn, without the tool calls',
     'narrated-tool.text': 'prints one document at the end of the turn, with the final answer only',
