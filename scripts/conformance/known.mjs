@@ -9,6 +9,12 @@ export const KNOWN = {
     'cut.failure':
       'keeps what came before the connection broke, asks for the rest, and in the end calls that its answer',
   },
+  qwen: {
+    'error-500.status':
+      'tries an HTTP 500 again for longer than a run may take here, and no setting limits that',
+    'error-500.failure':
+      'tries an HTTP 500 again for longer than a run may take here, and no setting limits that',
+  },
   openclaw: {
     '*.tools': 'prints one document at the end of the turn, without the tool calls',
     'narrated-tool.text': 'prints one document at the end of the turn, with the final answer only',
