@@ -9,6 +9,12 @@ export const KNOWN = {
     'cut.failure':
       'keeps what came before the connection broke, asks for the rest, and in the end calls that its answer',
   },
+  codebuddy: {
+    'cut.status':
+      'tries a broken connection again for longer than a run may take here, and no setting limits that',
+    'cut.failure':
+      'tries a broken connection again for longer than a run may take here, and no setting limits that',
+  },
   qwen: {
     'error-500.status':
       'tries an HTTP 500 again for longer than a run may take here, and no setting limits that',
