@@ -1,10 +1,15 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::decoder::{EventDecoder, Plan};
 use super::*;
 use crate::agents::testing::{Driven, clean_exit, drive, exit, spoken};
 use crate::agents::{End, Exit, Stop};
+use crate::contract::options::EnvList;
+use crate::contract::{ErrorCode, ExecuteOptions, McpConfig};
 use crate::contract::{Failure, FailureKind, Limit, Message, ModelUsage, Os, RawJson, RunStatus, Usage};
+use crate::process::env::ChildEnv;
+use crate::process::files::RunFiles;
+use crate::process::probe::Prober;
 
 const S: &str = r#"{"type":"step_start","sessionID":"ses_A","part":{"type":"step-start"}}"#;
 
@@ -337,6 +342,44 @@ fn the_binary_behind_a_windows_launcher() {
     ] {
         assert_eq!(find(arch, present), want, "{arch} {present}");
     }
+}
+
+#[tokio::test]
+async fn the_environment_of_a_start() {
+    let planned = async |inherited: &str, mcp: &str| {
+        let program = PathBuf::from("/nowhere/opencode");
+        let host = EnvList(vec![(CONFIG_VARIABLE.into(), inherited.into())]);
+        let env = ChildEnv::new(&host, &EnvList::default(), Os::Linux);
+        let prober = Prober::new(program.clone(), Vec::new(), env.clone());
+        let options = ExecuteOptions {
+            cwd: "/w".into(),
+            mcp_config: McpConfig::parse(mcp).unwrap(),
+            ..Default::default()
+        };
+        let ctx = LaunchContext {
+            prompt: "p",
+            options: &options,
+            env: &env,
+            program: &program,
+            prober: &prober,
+            files: &RunFiles::default(),
+            os: Os::Linux,
+            run_id: "r",
+            attempt: 1,
+        };
+        (AGENT.launch)(&ctx).await.map(|launch| (launch.args, launch.env))
+    };
+    let pwd = ("PWD".to_owned(), "/w".to_owned());
+    for inherit in ["null", "{}"] {
+        let (args, env) = planned("X", inherit).await.unwrap();
+        assert_eq!(env, std::slice::from_ref(&pwd), "{inherit}");
+        assert_eq!(args, ["run", "--format", "json", "--dangerously-skip-permissions", "--dir", "/w"]);
+    }
+    let servers = r#"{"mcpServers":{"a":{"url":"https://h"}}}"#;
+    let (_, env) = planned(r#"{"model":"p/m"}"#, servers).await.unwrap();
+    let merged = r#"{"model":"p/m","mcp":{"a":{"type":"remote","url":"https://h"}}}"#;
+    assert_eq!(env, [pwd, (CONFIG_VARIABLE.to_owned(), merged.to_owned())]);
+    assert_eq!(planned("X", servers).await.map(|_| ()).unwrap_err().code, ErrorCode::InvalidMcpConfig);
 }
 
 mod recordings {
