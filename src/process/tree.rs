@@ -135,13 +135,25 @@ impl Tree {
     pub fn kill_now(&self, reaped: bool) {
         #[cfg(unix)]
         {
-            let members = self.members();
-            if !reaped || members.iter().any(|m| m.group == self.leader) {
-                send(Target::Group(self.leader), Signal::Kill);
-            }
-            for m in members.iter().filter(|m| m.group != self.leader) {
-                if list::started(m.pid) == Some(m.started) {
-                    send(Target::Process(m.pid), Signal::Kill);
+            // Once more while a look finds somebody who was not there before: a process that is being killed may
+            // have started another one in the meantime.
+            let mut seen = std::collections::HashSet::new();
+            let mut members = self.members();
+            let mut group = !reaped;
+            loop {
+                group |= members.iter().any(|m| m.group == self.leader);
+                if std::mem::take(&mut group) {
+                    send(Target::Group(self.leader), Signal::Kill);
+                }
+                for m in members.iter().filter(|m| m.group != self.leader) {
+                    if list::started(m.pid) == Some(m.started) {
+                        send(Target::Process(m.pid), Signal::Kill);
+                    }
+                }
+                seen.extend(members);
+                members = self.members();
+                if members.iter().all(|m| seen.contains(m)) {
+                    break;
                 }
             }
         }
@@ -231,21 +243,34 @@ mod list {
             .flatten()
             .filter_map(|e| e.file_name().to_str()?.parse().ok())
             .filter_map(|pid: i32| Some((pid, row(pid)?)))
-            .filter(|(_, row)| row.started >= since)
             .collect();
         let marker = format!("{}={run_id}", crate::process::env::RUN_ID).into_bytes();
-        let own = std::process::id() as i32;
+        select(&table, leader, since, std::process::id() as i32, |pid| carries(pid, &marker))
+    }
+
+    /// `since`: when the leader started.
+    fn select(
+        table: &HashMap<i32, Row>,
+        leader: i32,
+        since: u64,
+        own: i32,
+        carries: impl Fn(i32) -> bool,
+    ) -> Vec<Member> {
+        // A process id that belongs to somebody else by now names nobody of this tree, neither as a process
+        // nor as a group: the system gives no id away while a group of that name has a member.
+        let ours = table.get(&leader).is_none_or(|row| row.started == since);
+        let by_id = |pid: i32, row: &Row| ours && (pid == leader || row.group == leader);
+        let young = |row: &Row| row.started >= since;
         let mut found: HashSet<i32> = table
             .iter()
-            .filter(|(pid, row)| **pid == leader || row.group == leader || carries(**pid, &marker))
+            .filter(|(pid, row)| **pid != own && young(row) && (by_id(**pid, row) || carries(**pid)))
             .map(|(pid, _)| *pid)
-            .filter(|pid| *pid != own)
             .collect();
         // Descendants of members, however deep, also those that cleared their environment.
         loop {
             let more: Vec<i32> = table
                 .iter()
-                .filter(|(pid, row)| !found.contains(pid) && found.contains(&row.parent))
+                .filter(|(pid, row)| !found.contains(pid) && young(row) && found.contains(&row.parent))
                 .map(|(pid, _)| *pid)
                 .collect();
             if more.is_empty() {
@@ -266,6 +291,53 @@ mod list {
         // Unreadable (another user's) or already gone: not ours.
         std::fs::read(format!("/proc/{pid}/environ"))
             .is_ok_and(|env| env.split(|b| *b == 0).any(|entry| entry == marker))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// pid, parent, group, start time.
+        fn picked(rows: &[(i32, i32, i32, u64)], marked: &[i32]) -> Vec<i32> {
+            let table = rows
+                .iter()
+                .map(|(pid, parent, group, started)| {
+                    (*pid, Row { parent: *parent, group: *group, started: *started, zombie: false })
+                })
+                .collect();
+            let mut pids: Vec<i32> =
+                select(&table, 50, 100, 7, |pid| marked.contains(&pid)).iter().map(|m| m.pid).collect();
+            pids.sort_unstable();
+            pids
+        }
+
+        #[test]
+        fn the_group_the_marked_and_all_their_descendants_belong_to_the_tree() {
+            let rows = [
+                (7, 1, 7, 10),
+                (50, 7, 50, 100),
+                (51, 50, 50, 101),
+                (52, 51, 52, 102),
+                (53, 52, 53, 103),
+                (60, 1, 60, 104),
+                (61, 1, 61, 105),
+                (62, 7, 62, 106),
+            ];
+            assert_eq!(picked(&rows, &[60]), [50, 51, 52, 53, 60]);
+            assert_eq!(picked(&rows[2..], &[]), [51, 52, 53], "the leader is reaped, its group lives on");
+        }
+
+        #[test]
+        fn a_process_that_got_the_leaders_id_later_does_not_belong_to_it() {
+            let rows = [(7, 1, 7, 10), (50, 1, 50, 200), (51, 50, 50, 201), (60, 1, 60, 150)];
+            assert_eq!(picked(&rows, &[60]), [60]);
+        }
+
+        #[test]
+        fn what_is_older_than_the_run_does_not_belong_to_it() {
+            let rows = [(50, 7, 50, 100), (40, 1, 40, 99), (41, 50, 41, 99)];
+            assert_eq!(picked(&rows, &[40]), [50]);
+        }
     }
 }
 
