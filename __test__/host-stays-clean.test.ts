@@ -82,6 +82,30 @@ describe('a host process', () => {
     for (const note of notes()) for (const pid of [note.started, note.grandchild]) if (pid) await gone(pid)
   })
 
+  test.skipIf(process.platform !== 'linux')(
+    'takes along what is only just starting on process.exit',
+    async () => {
+      const folder = scratch()
+      const cli = path.join(folder, 'cli')
+      writeFileSync(cli, '#!/bin/sh\nexec sleep 90\n', { mode: 0o755 })
+      const ends = [0, 1, 2, 3, 5, 8].map(async ms => {
+        const { host, stdout } = hostScript(
+          UP,
+          `for (const provider of ['pi', 'codex', 'kimi', 'cursor'])
+          console.log(execute(provider, 'x', { executablePath: ${JSON.stringify(cli)} }).runId)
+        setTimeout(() => process.exit(7), ${ms})`,
+        )
+        const [code] = await once(host, 'close')
+        expect(code).toBe(7)
+        return stdout().trim().split('\n')
+      })
+      const runIds = (await Promise.all(ends)).flat()
+      expect(runIds).toHaveLength(24)
+      await expect.poll(() => marked(runIds), { timeout: 30_000 }).toEqual([])
+    },
+    60_000,
+  )
+
   test('takes its runs along on an uncaught exception', async () => {
     const { host, notes } = hostScript(
       UP,
@@ -200,6 +224,19 @@ function zombies(): number {
       return false
     }
   }).length
+}
+
+/** Processes that carry the mark of one of these runs. */
+function marked(runIds: string[]): string[] {
+  return readdirSync('/proc').filter(pid => {
+    try {
+      const entries = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
+      return entries.some(e => e.startsWith('AGENTPLUG_RUN_ID=') && runIds.includes(e.slice(17)))
+    } catch {
+      // Not a process, somebody else's, or gone.
+      return false
+    }
+  })
 }
 
 test('the log callback gets events without prompts or secrets, and a throwing one is let go', async () => {

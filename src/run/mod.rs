@@ -11,7 +11,7 @@ mod tests;
 mod writer;
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -23,7 +23,7 @@ use crate::contract::{
     AgentplugError, ErrorCode, ExecuteOptions, Failure, FailureKind, Limit, Outcome, RunResult, RunStatus,
     duration,
 };
-use crate::process::spawn::Leader;
+use crate::process::spawn::{Leader, SpawnPlan, Spawned};
 use crate::process::tree::Tree;
 use prepare::Prepared;
 use queue::{Drained, Queue, Wake};
@@ -55,6 +55,11 @@ struct Live {
     run: Run,
     tree: Option<(Tree, Arc<Leader>)>,
 }
+
+/// Held for reading from the last look at the cancel to the entry of the tree in [`LIVE`], and for writing while
+/// all trees are ended: a process that starts at that moment is either seen there or never started. Not LIVE
+/// itself, which the host's thread takes for each call.
+static STARTS: RwLock<()> = RwLock::new(());
 
 fn live() -> MutexGuard<'static, HashMap<String, Live>> {
     LIVE.lock().unwrap_or_else(|e| e.into_inner())
@@ -167,12 +172,32 @@ pub fn cancel_all(owner: u64) {
 
 /// Ends every tree of a host environment at once, without waiting: the process is about to exit.
 pub fn kill_all(owner: u64) {
+    let _no_start = STARTS.write().unwrap_or_else(|e| e.into_inner());
+    // First all of them: ending a tree takes a while, in which others would go on.
+    cancel_all(owner);
     for live in live().values().filter(|l| l.owner == owner) {
-        live.run.cancel();
         if let Some((tree, leader)) = &live.tree {
             tree.kill_now(leader.exited().is_some());
         }
     }
+}
+
+/// A started process and its tree, or `None` when the run was cancelled before.
+fn begin(
+    run: &Run,
+    plan: &SpawnPlan,
+    cancelled: &watch::Receiver<bool>,
+) -> Result<Option<(Spawned, Tree)>, AgentplugError> {
+    let _start = STARTS.read().unwrap_or_else(|e| e.into_inner());
+    if *cancelled.borrow() {
+        return Ok(None);
+    }
+    let spawned = prepare::spawn(run.agent(), plan)?;
+    let tree = Tree::new(spawned.pid, run.id());
+    if let Some(live) = live().get_mut(run.id()) {
+        live.tree = Some((tree.clone(), spawned.leader.clone()));
+    }
+    Ok(Some((spawned, tree)))
 }
 
 /// Attempts until one counts.
@@ -185,23 +210,34 @@ async fn conduct(
 ) -> RunEnd {
     let agent = run.agent();
     let mut attempt = 1;
+    // The first attempt and the pause it asked for, while there is a second one.
+    let mut first: Option<(Outcome, Duration)> = None;
     let outcome = loop {
-        let prepared = {
-            let mut cancelled = cancelled.clone();
+        let ready = {
+            let mut asked = cancelled.clone();
+            let pause = first.as_ref().map_or(Duration::ZERO, |(_, after)| *after);
             tokio::select! {
                 biased;
-                _ = cancelled.wait_for(|c| *c) => break stopped_early(None),
+                _ = asked.wait_for(|c| *c) => break stopped_early(None),
                 () = until(options.limits.timeout.map(|t| started + t)) => break stopped_early(options.limits.timeout),
-                prepared = prepare::prepare(agent, &prompt, &options, run.id(), attempt) => prepared?,
+                prepared = async {
+                    tokio::time::sleep(pause).await;
+                    prepare::prepare(agent, &prompt, &options, run.id(), attempt).await
+                } => prepared.and_then(|p| Ok((begin(&run, &p.plan, &cancelled)?, p))),
             }
         };
-        let Prepared { plan, mut launch, files, version, program } = prepared;
-        let spawned = prepare::spawn(agent, &plan)?;
+        let (begun, prepared) = match (ready, first.take()) {
+            (Ok(ready), _) => ready,
+            (Err(error), None) => return Err(error),
+            // A run that was started once has a Result.
+            (Err(error), Some((outcome, _))) => {
+                tracing::warn!(provider = agent.id, error = %error.message, "the second attempt could not start");
+                break outcome;
+            }
+        };
+        let Some((spawned, tree)) = begun else { break stopped_early(None) };
+        let Prepared { mut launch, files, version, program, .. } = prepared;
         tracing::debug!(provider = agent.id, pid = spawned.pid, attempt, "started");
-        let tree = Tree::new(spawned.pid, run.id());
-        if let Some(live) = live().get_mut(run.id()) {
-            live.tree = Some((tree.clone(), spawned.leader.clone()));
-        }
         let supervision = Supervision {
             agent,
             queue: &run.shared.queue,
@@ -216,6 +252,15 @@ async fn conduct(
         }
         drop(launch);
         drop(files);
+        let mut outcome = supervised.outcome;
+        if outcome.status == RunStatus::Failed
+            && !supervised.spoke
+            && let Some(failure) = &mut outcome.failure
+            && failure.hint.is_none()
+        {
+            let version = version.map_or("version unknown".to_owned(), |v| format!("version {v}"));
+            failure.hint = Some(format!("{} ({version}) failed before its first message", program.display()));
+        }
         match supervised.retry {
             Some(retry) if attempt == 1 => {
                 tracing::info!(provider = agent.id, "the start failed in a way that is safe to repeat");
@@ -223,21 +268,9 @@ async fn conduct(
                 if retry.fresh_session && options.resume_session_id.take().is_some() {
                     options.resume_expected = true;
                 }
-                tokio::time::sleep(retry.after).await;
+                first = Some((outcome, retry.after));
             }
-            _ => {
-                let mut outcome = supervised.outcome;
-                if outcome.status == RunStatus::Failed
-                    && !supervised.spoke
-                    && let Some(failure) = &mut outcome.failure
-                    && failure.hint.is_none()
-                {
-                    let version = version.map_or("version unknown".to_owned(), |v| format!("version {v}"));
-                    failure.hint =
-                        Some(format!("{} ({version}) failed before its first message", program.display()));
-                }
-                break outcome;
-            }
+            _ => break outcome,
         }
     };
     Ok(result(outcome, started.elapsed()))
@@ -250,7 +283,7 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// The outcome of a run that was stopped before its CLI was started.
+/// The outcome of a run that was stopped before its CLI was started, or between two attempts.
 fn stopped_early(limit: Option<Duration>) -> Outcome {
     let (status, error, failure) = match limit {
         None => (RunStatus::Aborted, "execution cancelled".to_owned(), None),

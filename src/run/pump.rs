@@ -66,6 +66,7 @@ impl<'a> Link<'a> {
             self.activity.set_blocked(true);
             self.queue.room().await;
             self.activity.set_blocked(false);
+            self.nudge.notify_one();
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::contract::Message;
-use crate::contract::limits::{QUEUE_HIGH_BYTES, QUEUE_LOW_BYTES};
+use crate::contract::limits::{MESSAGE_BUFFER_BYTES, QUEUE_HIGH_BYTES, QUEUE_LOW_BYTES};
 
 /// Called when there is something for a reader that found nothing, and once (with `true`) at the end; dropped
 /// then. Must not block.
@@ -164,7 +164,9 @@ impl State {
     }
 
     fn forget_oldest(&mut self) {
-        while self.bytes > self.keep && self.messages.len() > 1 {
+        // `messageBufferBytes` is for runs that nobody reads: a small one must not cost a reader what waits for it.
+        let keep = if self.reader { self.keep.max(MESSAGE_BUFFER_BYTES) } else { self.keep };
+        while self.bytes > keep && self.messages.len() > 1 {
             if let Some(oldest) = self.messages.pop_front() {
                 self.bytes -= oldest.weight();
                 self.dropped += 1;
@@ -259,6 +261,17 @@ mod tests {
         }
         waiter.await.unwrap();
         assert_eq!(read, pushed);
+    }
+
+    #[test]
+    fn a_stopping_run_forgets_nothing_of_what_its_reader_was_to_get() {
+        let (q, _) = queue(1);
+        q.attach_reader();
+        push(&q, &["a"]);
+        push(&q, &["b"]);
+        q.stop_waiting();
+        push(&q, &["c"]);
+        assert_eq!(texts(q.drain(10, 1000)), ["a", "b", "c"]);
     }
 
     #[tokio::test]

@@ -126,6 +126,8 @@ pub async fn supervise(
             () = async { stopping.as_mut().expect("guarded").await }, if stopping.is_some() => {
                 stopping = None;
                 stopped = true;
+                // Nobody writes any more: what is still in the pipe is little, and need not wait for a slow reader.
+                ctx.queue.stop_waiting();
                 let soon = Instant::now() + AFTER_TREE;
                 read_by = Some(read_by.map_or(soon, |t| t.min(soon)));
             }
@@ -133,7 +135,8 @@ pub async fn supervise(
             () = sleep_until(wake_at) => {}
         }
         let now = Instant::now();
-        if !link.settled.load(Ordering::SeqCst) {
+        // While the pump waits for a slow reader, the line that takes it back may be in the pipe.
+        if !link.settled.load(Ordering::SeqCst) || link.activity.blocked() {
             settled_by = None;
         } else if settled_by.is_none() {
             settled_by = Some(now + AFTER_SETTLED);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::agents::{
     Agent, BoxFuture, Decoder, Dialogue, DialogueIo, End, Evidence, Launch, LaunchContext, Line, Output,
-    Verdict, foreign::foreign, no_check,
+    Retry, Verdict, foreign::foreign, no_check,
 };
 use crate::contract::options::{EnvList, RunLimits};
 use crate::contract::provider::{Capabilities, McpSupport, PromptVia};
@@ -53,7 +53,8 @@ const fn agent(
     }
 }
 
-/// Lines: `text X`, `tool ID`, `done ID`, `result X`, `stop` (result, then stop at once); the prompt on stdin.
+/// Lines: `text X`, `tool ID`, `done ID`, `again MS` (one more try after a pause), `settled X`, `result X`, `stop` (result, then stop at once); the prompt
+/// on stdin.
 static LINES: Agent = agent("lines", |ctx| {
     let decoder = TinyDecoder { prompt: ctx.prompt.to_owned(), ..Default::default() };
     Box::pin(async move { Ok(Launch::lines(Vec::new(), decoder)) })
@@ -69,6 +70,7 @@ struct TinyDecoder {
     prompt: String,
     text: String,
     result: Option<String>,
+    retry: Option<Retry>,
 }
 
 impl Decoder for TinyDecoder {
@@ -84,6 +86,14 @@ impl Decoder for TinyDecoder {
             }
             ("tool", id) => out.emit(Message::tool_use("t", id, None)),
             ("done", id) => out.emit(Message::tool_result(id, "")),
+            ("again", ms) => {
+                let after = Duration::from_millis(ms.parse().unwrap());
+                self.retry = Some(Retry { after, fresh_session: false });
+            }
+            ("settled", x) => {
+                self.result = Some(x.to_owned());
+                out.settled = true;
+            }
             (kind @ ("result" | "stop"), x) => {
                 self.result = Some(x.to_owned());
                 out.terminal = true;
@@ -97,6 +107,7 @@ impl Decoder for TinyDecoder {
             verdict: self.result.as_ref().map(|_| Verdict::Success),
             output: self.result.clone().unwrap_or_default(),
             partial: self.text.clone(),
+            retry: self.retry,
             ..Default::default()
         }
     }
@@ -364,6 +375,27 @@ fn a_limit_that_fires_after_the_result_changes_nothing() {
 }
 
 #[test]
+fn a_second_attempt_that_cannot_start_leaves_the_result_of_the_first() {
+    let r = begin(&LINES, "rm -- \"$0\"; echo again 0; echo why >&2; exit 3", |_| {}).end();
+    assert_eq!((r.status, r.failure.unwrap().exit_code), (RunStatus::Failed, Some(3)));
+    assert!(r.error.unwrap().ends_with("stderr: why"));
+}
+
+#[test]
+fn the_pause_before_a_second_attempt_ends_with_the_run() {
+    const HOURS: &str = "echo text up; echo again 9999999; exit 3";
+    let b = begin(&LINES, HOURS, |_| {});
+    assert_eq!(b.next(), Some(Message::text("up")));
+    while live().get(b.run.id()).is_some_and(|l| l.tree.is_some()) {
+        std::thread::yield_now();
+    }
+    b.run.cancel();
+    assert_eq!(b.end().status, RunStatus::Aborted);
+    let b = begin(&LINES, HOURS, |o| o.limits.timeout = Some(Duration::from_secs(2)));
+    assert_eq!(b.end().failure.unwrap().limit, Some(Limit::Run));
+}
+
+#[test]
 fn an_aborted_signal_starts_nothing() {
     let b = begin_aborted(&LINES, "echo x > started; echo result ok", true, |_| {});
     let r = b.end();
@@ -434,6 +466,35 @@ fn a_slow_reader_holds_the_child_back_and_loses_nothing() {
     }
     assert_eq!(n, 8000);
     assert_eq!(b.run.end().unwrap().unwrap().status, RunStatus::Completed);
+}
+
+#[test]
+fn a_reader_that_is_slow_after_the_exit_loses_nothing_and_the_result_does_not_wait_for_it() {
+    // The queue is full before the last of it, which is in the pipe when the CLI ends.
+    let line = "x".repeat(1000);
+    let n = limits::QUEUE_HIGH_BYTES / Message::text(line.as_str()).weight() + 40;
+    let script = format!("i=0; while [ $i -lt {n} ]; do echo text {line}; i=$((i+1)); done; echo result ok");
+    let b = begin(&LINES, &script, |o| o.message_buffer_bytes = 1000);
+    b.run.attach_reader();
+    b.woken.recv_timeout(PATIENCE).expect("the end comes without a reader");
+    assert_eq!(b.run.end().unwrap().unwrap().status, RunStatus::Completed);
+    assert_eq!(b.rest().len(), n);
+}
+
+#[test]
+fn a_turn_that_looks_over_is_not_over_while_a_slow_reader_holds_back_what_follows() {
+    let script = format!(
+        "x=$(head -c {} /dev/zero | tr '\\0' x); printf 'text %s\\nsettled early\\n' $x; \
+         while [ ! -e go ]; do sleep 0.05; done; echo result ok",
+        limits::QUEUE_HIGH_BYTES
+    );
+    let b = begin(&LINES, &script, |_| {});
+    b.run.attach_reader();
+    // The pause itself is what is tested.
+    assert!(b.woken.recv_timeout(limits::AFTER_SETTLED + Duration::from_secs(2)).is_err());
+    std::fs::write(b.path("go"), "").unwrap();
+    assert_eq!(b.rest().len(), 1);
+    assert_eq!(b.run.end().unwrap().unwrap().output, "ok");
 }
 
 #[test]
