@@ -11,6 +11,7 @@ import { markdown } from '../scripts/conformance/report.mjs'
 import { SCENARIOS } from '../scripts/conformance/scenarios.mjs'
 import { atLeast, installCli, SetupError, sourceOf } from '../scripts/lib/install.mjs'
 import { REAL_CLIS } from '../scripts/lib/real-clis.mjs'
+import { makeRoot, makeSandbox, removeRoot } from '../scripts/lib/sandbox.mjs'
 import { makeMessageView, makePaint, resultLines, wantsColour } from '../scripts/lib/show.mjs'
 
 const folders: string[] = []
@@ -46,6 +47,20 @@ describe('the table of CLIs', () => {
       for (const [url] of text.matchAll(/https?:\/\/[^/"\\]+/g)) expect(url).toBe('http://127.0.0.1:1')
     },
   )
+
+  test('a sandbox holds home, work and configuration in one folder that goes as a whole', async () => {
+    const root = await makeRoot('tools-test-')
+    const cli = { id: 'pi', executable: '/x/pi', path: ['/node24'] }
+    const { home, work, options } = await makeSandbox(cli, { url: 'http://127.0.0.1:1', root })
+    expect([home, work].map(folder => path.dirname(folder))).toEqual([root, root])
+    expect(await readFile(path.join(home, '.pi/agent/models.json'), 'utf8')).toContain(
+      'http://127.0.0.1:1/v1',
+    )
+    expect(options).toMatchObject({ cwd: work, executablePath: '/x/pi', env: { HOME: home } })
+    expect(options.env.PATH.startsWith(`/node24${path.delimiter}`)).toBe(true)
+    await removeRoot(root)
+    await expect(readFile(path.join(home, '.pi/agent/models.json'))).rejects.toThrow('ENOENT')
+  })
 
   test('an installer that fails says what it printed and what to do', async () => {
     const cache = await scratch()

@@ -109,11 +109,7 @@ async function scriptedTask({ provider: id }) {
   const model = await startModel({ scenario: 'demo', scenarios: { demo: demoScenario } })
   cleanups.push({ undo: () => model.close() })
   step(`Starting the scripted model on ${model.url}`)
-  const sandbox = await makeSandbox(cli, { url: model.url, prefix: 'demo-agentplug-' })
-  cleanups.push({
-    undo: sandbox.dispose,
-    atOnce: () => rmSync(sandbox.root, { recursive: true, force: true }),
-  })
+  const sandbox = await makeSandbox(cli, { url: model.url, root: await scratch() })
   await writeFile(path.join(sandbox.work, NOTE), `The password of the day is ${secret}.\n`)
   return {
     provider: REAL_CLIS[id].provider,
