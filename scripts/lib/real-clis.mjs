@@ -328,7 +328,7 @@ security:
 
   qoder: {
     provider: 'qoder',
-    usage: 'none',
+    usage: 'openai',
     // Runs up to its login wall and no further: custom models are switched on by its account server.
     loginWall: true,
     sources: [npm('@qoder-ai/qodercli', '1.1.52', 'qodercli')],

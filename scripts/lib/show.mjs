@@ -20,7 +20,7 @@ const OUTPUT_LINES = 8
 /** What a tool was asked, in one line. */
 function inputText(input) {
   if (input === undefined) return ''
-  const value = input?.command ?? input?.cmd ?? input
+  const value = input?.command ?? input?.cmd ?? input?.text ?? input
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return text.length > 200 ? `${text.slice(0, 200)}…` : text
 }
