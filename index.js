@@ -238,7 +238,8 @@ class Run {
       environment,
       provider,
       prompt,
-      prepared(options),
+      options,
+      mcpJson(options),
       process.env,
       signal?.aborted === true,
       wake,
@@ -357,7 +358,8 @@ function checkedSignal(options) {
   if (
     typeof signal === 'object' &&
     typeof signal.aborted === 'boolean' &&
-    typeof signal.addEventListener === 'function'
+    typeof signal.addEventListener === 'function' &&
+    typeof signal.removeEventListener === 'function'
   ) {
     return signal
   }
@@ -369,12 +371,11 @@ function checkedSignal(options) {
 }
 
 /** The core takes MCP servers as JSON text. Everything else it checks itself. */
-function prepared(options) {
-  if (!isObject(options) || typeof options.mcpConfig !== 'object' || options.mcpConfig === null)
-    return options
-  let mcpConfig
+function mcpJson(options) {
+  const value = isObject(options) ? options.mcpConfig : undefined
+  if (typeof value !== 'object' || value === null) return undefined
   try {
-    mcpConfig = JSON.stringify(options.mcpConfig)
+    return JSON.stringify(value)
   } catch (cause) {
     const error = new AgentplugError({
       code: 'invalid-option',
@@ -384,7 +385,6 @@ function prepared(options) {
     error.cause = cause
     throw error
   }
-  return { ...options, mcpConfig }
 }
 
 // ---- beside execute --------------------------------------------------------------------------------------

@@ -63,6 +63,13 @@ test.each([
   ],
   ['no signal', ['pi', 'x', { signal: {} }], 'invalid-option', 'signal', 'AbortSignal'],
   [
+    'a signal that cannot be let go',
+    ['pi', 'x', { signal: { aborted: false, addEventListener() {} } }],
+    'invalid-option',
+    'signal',
+    'AbortSignal',
+  ],
+  [
     'a relative executable',
     ['pi', 'x', { executablePath: 'bin/pi' }],
     'invalid-option',

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use napi::bindgen_prelude::{FromNapiValue, Object, Unknown};
-use napi::{JsValue, ValueType};
+use napi::bindgen_prelude::{FromNapiValue, JsObjectValue, Object, Unknown};
+use napi::{JsValue, KeyCollectionMode, KeyConversion, KeyFilter, ValueType};
 
 use crate::agents::Agent;
 use crate::contract::options::{EnvList, McpConfig, RunLimits};
@@ -76,11 +76,17 @@ pub fn prompt(value: &Unknown) -> Checked<String> {
     }
 }
 
-pub fn read(value: &Unknown, host_env: &Object) -> Checked<ExecuteOptions> {
-    read_named(value, host_env, NAMES)
+/// `mcp_json`: `mcpConfig` as JSON text, where it is an object.
+pub fn read(value: &Unknown, mcp_json: Option<String>, host_env: &Object) -> Checked<ExecuteOptions> {
+    read_named(value, mcp_json, host_env, NAMES)
 }
 
-fn read_named(value: &Unknown, host_env: &Object, names: &[&str]) -> Checked<ExecuteOptions> {
+fn read_named(
+    value: &Unknown,
+    mcp_json: Option<String>,
+    host_env: &Object,
+    names: &[&str],
+) -> Checked<ExecuteOptions> {
     let mut options = ExecuteOptions { host_env: env_list(host_env, "process.env")?, ..Default::default() };
     let object: Object = match kind(value)? {
         ValueType::Undefined | ValueType::Null => {
@@ -95,7 +101,7 @@ fn read_named(value: &Unknown, host_env: &Object, names: &[&str]) -> Checked<Exe
             ));
         }
     };
-    for name in Object::keys(&object).map_err(internal)? {
+    for name in own_names(&object)? {
         if !names.contains(&name.as_str()) {
             return Err(unknown_option(&name, names));
         }
@@ -132,11 +138,12 @@ fn read_named(value: &Unknown, host_env: &Object, names: &[&str]) -> Checked<Exe
         }
     }
     if let Some(mcp) = r.get("mcpConfig")? {
-        // The shim has turned an object into its JSON text.
-        if kind(&mcp)? != ValueType::String {
-            return Err(r.wrong("mcpConfig", "an object, its JSON text or null", &mcp));
-        }
-        match McpConfig::parse(&take::<String>(&mcp)?) {
+        let text = match (kind(&mcp)?, mcp_json) {
+            (ValueType::String, _) => take::<String>(&mcp)?,
+            (ValueType::Object, Some(json)) => json,
+            _ => return Err(r.wrong("mcpConfig", "an object, its JSON text or null", &mcp)),
+        };
+        match McpConfig::parse(&text) {
             Ok(config) => options.mcp_config = config,
             Err(error) => options.mcp_error = Some(error),
         }
@@ -162,7 +169,7 @@ fn read_named(value: &Unknown, host_env: &Object, names: &[&str]) -> Checked<Exe
 const LOOKUP_NAMES: &[&str] = &["executablePath", "launchPrefix", "env"];
 
 pub fn read_lookup(value: &Unknown, host_env: &Object) -> Checked<ExecuteOptions> {
-    read_named(value, host_env, LOOKUP_NAMES)
+    read_named(value, None, host_env, LOOKUP_NAMES)
 }
 
 struct Reader<'a> {
@@ -248,11 +255,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Milliseconds; `Infinity` and anything above a hundred years mean: no such limit.
+    /// Milliseconds. Above a hundred years (`Infinity`) is a hundred years: longer than any run, and clocks can
+    /// count it.
     fn millis(&self, name: &str) -> Checked<Option<Duration>> {
         const CENTURY_MS: f64 = 3_155_760_000_000.0;
         let n = self.number(name, "a number of milliseconds, 0 or more")?;
-        Ok(n.map(|n| if n > CENTURY_MS { Duration::ZERO } else { Duration::from_secs_f64(n / 1000.0) }))
+        Ok(n.map(|n| Duration::from_secs_f64(n.min(CENTURY_MS) / 1000.0)))
     }
 }
 
@@ -288,9 +296,26 @@ fn host_cwd() -> Checked<PathBuf> {
     })
 }
 
+/// Not what it inherits: some libraries put enumerable functions on `Object.prototype`.
+fn own_names(object: &Object) -> Checked<Vec<String>> {
+    let names = object
+        .get_all_property_names(
+            KeyCollectionMode::OwnOnly,
+            // napi-rs takes one flag of the filter only, so symbols are passed over below.
+            KeyFilter::Enumerable,
+            KeyConversion::NumbersToStrings,
+        )
+        .map_err(internal)?;
+    (0..names.get_array_length().map_err(internal)?)
+        .map(|i| names.get_element::<Unknown>(i).map_err(internal))
+        .filter(|name| !matches!(name.as_ref().map(kind), Ok(Ok(ValueType::Symbol))))
+        .map(|name| take(&name?))
+        .collect()
+}
+
 fn env_list(object: &Object, what: &str) -> Checked<EnvList> {
     let mut list = Vec::new();
-    for name in Object::keys(object).map_err(internal)? {
+    for name in own_names(object)? {
         let value: Unknown = match object.get(&name).map_err(internal)? {
             Some(v) => v,
             None => continue,

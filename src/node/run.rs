@@ -33,19 +33,22 @@ pub fn kill_all(environment: f64) {
 }
 
 /// Starts a run, or gives what is wrong with the call as JSON.
+// Called from one place of the shim: a struct would only be built to be taken apart.
+#[allow(clippy::too_many_arguments)]
 #[napi(skip_typescript, catch_unwind)]
 pub fn start(
     environment: f64,
     provider: Unknown,
     prompt: Unknown,
     options: Unknown,
+    mcp_json: Option<String>,
     host_env: Object,
     aborted: bool,
     wake: Function<bool, ()>,
 ) -> Result<Either<NativeRun, String>> {
     let started = options::provider(&provider).and_then(|agent| {
         let prompt = options::prompt(&prompt)?;
-        let options = options::read(&options, &host_env)?;
+        let options = options::read(&options, mcp_json, &host_env)?;
         // Weak: what keeps the event loop alive is a handle of the shim's own, which `unref()` releases.
         let wake = wake
             .build_threadsafe_function()

@@ -126,8 +126,12 @@ pub fn spawn(agent: &Agent, plan: &SpawnPlan) -> Result<Spawned, AgentplugError>
         if let Err(cwd) = check_cwd(&plan.cwd) {
             return cwd;
         }
+        let code = match e.kind() {
+            std::io::ErrorKind::ArgumentListTooLong => ErrorCode::PromptTooLong,
+            _ => ErrorCode::SpawnFailed,
+        };
         AgentplugError::new(
-            ErrorCode::SpawnFailed,
+            code,
             format!(
                 "{} could not be started from {}: {}",
                 agent.name,
