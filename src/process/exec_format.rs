@@ -1,7 +1,7 @@
 //! "Exec format error", explained: npm packages of native CLIs ship a text file in the program's place, and
 //! an install script that did not run would have replaced it.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use crate::contract::Os;
@@ -11,6 +11,12 @@ const EXPLAINED: &str = "is not a runnable executable on";
 
 /// The text of a start error, with the diagnosis where the file is no program of this system.
 pub fn explain(error: &io::Error, program: &Path) -> String {
+    if error.kind() == io::ErrorKind::NotFound
+        && let Some(interpreter) = interpreter(program)
+    {
+        // The system says the same as for a missing program.
+        return format!("{error}: its first line names the interpreter {interpreter}, which is not there");
+    }
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let real = real.to_string_lossy();
     // What canonicalize puts in front on Windows; shells do not take it.
@@ -18,6 +24,14 @@ pub fn explain(error: &io::Error, program: &Path) -> String {
     diagnose(&error.to_string(), error.raw_os_error(), real, Os::current(), arch(), |manifest| {
         std::fs::read_to_string(manifest).ok()
     })
+}
+
+/// What follows `#!` in a script, up to its arguments.
+fn interpreter(program: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    std::fs::File::open(program).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
+    Some(String::from_utf8_lossy(line).split_whitespace().next()?.to_owned())
 }
 
 fn arch() -> &'static str {
@@ -161,6 +175,18 @@ mod tests {
         ] {
             assert_eq!(diagnose("e", code, "/p/bin/x", os, "x64", |_| Some(MANIFEST.to_owned())), "e");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_missing_interpreter_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("cli");
+        std::fs::write(&script, "#! /no/such/interpreter -x\n").unwrap();
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        let text = explain(&missing, &script);
+        assert!(text.ends_with("the interpreter /no/such/interpreter, which is not there"), "{text}");
+        assert_eq!(explain(&missing, &folder.path().join("other")), missing.to_string());
     }
 
     #[cfg(target_os = "linux")]

@@ -14,6 +14,11 @@ const POLL: Duration = Duration::from_millis(10);
 /// Bound on waiting for a killed tree to disappear.
 const KILLED: Duration = Duration::from_secs(2);
 
+/// How often a tree that is ended at once is looked at: one that forks faster than it can be ended must not hold
+/// up the end of the host.
+#[cfg(unix)]
+const LOOKS: usize = 20;
+
 /// A process as it was seen: the pair names it for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Member {
@@ -140,7 +145,7 @@ impl Tree {
             let mut seen = std::collections::HashSet::new();
             let mut members = self.members();
             let mut group = !reaped;
-            loop {
+            for _ in 0..LOOKS {
                 group |= members.iter().any(|m| m.group == self.leader);
                 if std::mem::take(&mut group) {
                     send(Target::Group(self.leader), Signal::Kill);
