@@ -10,9 +10,7 @@ use super::usage::Baseline;
 use crate::agents::stream_json::testing::*;
 use crate::agents::testing::{Driven, clean_exit, drive, exit};
 use crate::agents::{Decoder, End, Exit, Output, Stop};
-use crate::contract::{
-    ErrorCode, ExecuteOptions, FailureKind, Limit, McpConfig, ModelUsage, RunStatus, Usage,
-};
+use crate::contract::{ExecuteOptions, FailureKind, Limit, McpConfig, ModelUsage, RunStatus, Usage};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s1"}"#;
 
@@ -634,5 +632,5 @@ async fn a_system_prompt_that_fits_no_command_line_goes_into_a_file() {
 async fn root_is_refused_before_anything_is_started() {
     let refused = start(&AGENT, &ExecuteOptions::default(), &[]).await.err();
     let root = rustix::process::geteuid().is_root();
-    assert_eq!(refused.map(|e| e.code), root.then_some(ErrorCode::PermissionDenied));
+    assert_eq!(refused.map(|e| e.code), root.then_some(crate::contract::ErrorCode::PermissionDenied));
 }
