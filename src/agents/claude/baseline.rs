@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::usage::Baseline;
 use crate::agents::stream_json::frame::{Str, decode};
+use crate::agents::stream_json::session_file;
 use crate::agents::stream_json::usage::model_usage;
 use crate::contract::{Os, Usage};
 use crate::process::env::ChildEnv;
@@ -18,12 +19,10 @@ use crate::process::env::ChildEnv;
 const TAIL_BYTES: u64 = 1024 * 1024;
 
 pub async fn read(env: &ChildEnv, os: Os, session_id: &str) -> Baseline {
-    let Some(root) = config_folder(env, os).filter(|_| is_file_name(session_id)) else {
-        return Baseline::Unknown;
-    };
-    let file = format!("{session_id}.jsonl");
+    let Some(root) = config_folder(env, os) else { return Baseline::Unknown };
+    let session_id = session_id.to_owned();
     let found = tokio::task::spawn_blocking(move || {
-        newest(&root.join("projects"), &file).and_then(|path| tail(&path).ok())
+        session_file::find(&root.join("projects"), "", &session_id).and_then(|path| tail(&path).ok())
     });
     match found.await {
         Ok(Some((text, whole))) => of_text(&text, whole),
@@ -35,21 +34,6 @@ fn config_folder(env: &ChildEnv, os: Os) -> Option<PathBuf> {
     let filled = |name| env.get(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let home = if os == Os::Windows { "USERPROFILE" } else { "HOME" };
     filled("CLAUDE_CONFIG_DIR").or_else(|| Some(filled(home)?.join(".claude")))
-}
-
-/// A session id comes from the caller: it must not lead out of the folder.
-fn is_file_name(id: &str) -> bool {
-    !id.is_empty() && !id.contains(['/', '\\', ':', '\0']) && id != "." && id != ".."
-}
-
-/// The CLI files sessions by working directory; a moved project leaves an older copy behind.
-fn newest(projects: &Path, file: &str) -> Option<PathBuf> {
-    let folders = std::fs::read_dir(projects).ok()?.flatten();
-    let candidates = folders.filter_map(|folder| {
-        let path = folder.path().join(file);
-        Some((path.metadata().ok()?.modified().ok()?, path))
-    });
-    candidates.max().map(|(_, path)| path)
 }
 
 /// The last lines, and whether they are all there are.
@@ -110,36 +94,16 @@ mod tests {
         assert_eq!(of_text("{}\n", false), Baseline::Unknown);
     }
 
-    #[test]
-    fn session_ids_stay_in_the_folder() {
-        for (id, fine) in [
-            ("a-1", true),
-            ("..", false),
-            (".", false),
-            ("a/b", false),
-            ("a\\b", false),
-            ("c:d", false),
-            ("", false),
-        ] {
-            assert_eq!(is_file_name(id), fine, "{id}");
-        }
-    }
-
     #[tokio::test]
-    async fn the_newest_file_of_the_session_is_read() {
+    async fn the_session_file_is_read_from_its_end() {
         let home = tempfile::tempdir().unwrap();
-        let put = |folder: &str, text: &str, age: u64| {
-            let folder = home.path().join(".claude/projects").join(folder);
-            std::fs::create_dir_all(&folder).unwrap();
-            let path = folder.join("s.jsonl");
-            std::fs::write(&path, text).unwrap();
-            let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
-            File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
-        };
-        put("old", "{}\n", 100);
-        put("new", &format!("{}\n{STATE}\n", "x".repeat(2 * TAIL_BYTES as usize)), 1);
+        let project = home.path().join(".claude/projects/p");
+        std::fs::create_dir_all(&project).unwrap();
+        let padding = "x".repeat(2 * TAIL_BYTES as usize);
+        std::fs::write(project.join("s.jsonl"), format!("{padding}\n{STATE}\n")).unwrap();
         let home = home.path().to_str().unwrap();
         assert_eq!(read(&env(&[("HOME", home)]), Os::Linux, "s").await, known());
+        assert_eq!(read(&env(&[("USERPROFILE", home)]), Os::Windows, "s").await, known());
         let elsewhere = format!("{home}/.claude");
         let moved = env(&[("HOME", "/nowhere"), ("CLAUDE_CONFIG_DIR", &elsewhere)]);
         assert_eq!(read(&moved, Os::Linux, "s").await, known());

@@ -25,6 +25,7 @@ const DIALECT: Dialect = Dialect {
     output_at_stop_only: true,
     session_on_every_line: false,
     anonymous_messages_add_up: true,
+    is_notice: None,
     fatal_tool_result: Some(is_async_launch),
 };
 

@@ -24,6 +24,7 @@ const DIALECT: Dialect = Dialect {
     output_at_stop_only: false,
     session_on_every_line: false,
     anonymous_messages_add_up: true,
+    is_notice: Some(is_notice),
     fatal_tool_result: None,
 };
 
@@ -96,6 +97,13 @@ impl CodebuddyDecoder {
     }
 }
 
+/// "502 …", "401 Unauthorized", and "aborted" for a stream that broke off. A broken connection is tried again
+/// without end, with one of these for each attempt.
+fn is_notice(text: &str) -> bool {
+    let status = text.get(..3).is_some_and(|s| s.parse::<u16>().is_ok_and(|n| (400..600).contains(&n)));
+    text == "aborted" || (status && matches!(text.as_bytes().get(3), None | Some(b' ')))
+}
+
 fn failed(text: String, mut clues: Clues) -> Terminal {
     clues.text.clone_from(&text);
     Terminal::error(text, clues.failure(now()))
@@ -124,7 +132,8 @@ impl Decoder for CodebuddyDecoder {
 
     fn evidence(&mut self, end: &End) -> Evidence {
         let mut evidence = ending::evidence(&self.transcript, self.terminal.as_ref(), self.usage(), end);
-        // The error comes as a text first, and nothing on that line says so.
+        ending::explain_limit(&mut evidence, end, self.transcript.last_notice());
+        // An error may come as a text first, and nothing on that line says so.
         if matches!(evidence.verdict, Some(Verdict::Error(_))) && self.transcript.is_bare_answer() {
             evidence.partial.clear();
         }

@@ -1,9 +1,11 @@
+use std::time::Duration;
+
 use super::AGENT;
 use super::decoder::{CodebuddyDecoder, Plan};
 use crate::agents::stream_json::testing::*;
 use crate::agents::testing::{Driven, clean_exit, drive, exit};
 use crate::agents::{End, Exit, Stop};
-use crate::contract::{ExecuteOptions, FailureKind, McpConfig, ModelUsage, RunStatus, Usage};
+use crate::contract::{ExecuteOptions, FailureKind, Limit, McpConfig, ModelUsage, RunStatus, Usage};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s1"}"#;
 const OK: &str = r#"{"type":"result","is_error":false,"session_id":"s1","result":""}"#;
@@ -244,7 +246,7 @@ fn recorded_runs_that_fail_with_exit_code_0() {
         let (got, d) = replay(&format!("codebuddy-{name}"), false, clean_exit());
         assert_eq!(got[0], "running S", "{name}");
         let texts: Vec<bool> =
-            got[1..].iter().map(|l| l.starts_with(&format!("text {}", live.unwrap_or("?")))).collect();
+            got[1..].iter().map(|l| l.starts_with(&format!("log warn {}", live.unwrap_or("?")))).collect();
         assert_eq!(texts, live.map(|_| true).into_iter().collect::<Vec<_>>(), "{name}: {got:?}");
         let o = &d.outcome;
         assert_eq!((o.status, failure_kind(o)), (RunStatus::Failed, Some(kind)), "{name}");
@@ -277,11 +279,45 @@ fn recorded_runs_that_were_stopped() {
     assert_eq!(got[1..].iter().map(|l| l.strip_prefix("text ").unwrap()).collect::<String>(), ticks);
     assert_eq!((d.outcome.status, d.outcome.output.as_str()), (RunStatus::Aborted, ""));
     assert_eq!((d.outcome.partial_output, d.outcome.usage), (Some(ticks), None));
-    // Without our asking, exit code 0 is no success either; each retry is told as a text.
+    // Without our asking, exit code 0 is no success either.
     let (got, d) = replay("codebuddy-2.117.0/cut", false, clean_exit());
     assert_eq!(got.len(), 3);
-    assert!(got[1].starts_with("text 502 网络连接被中断"), "{}", got[1]);
+    assert!(got[1].starts_with("log warn 502 网络连接被中断"), "{}", got[1]);
     assert_eq!(d.outcome.error.as_deref(), Some("codebuddy stream ended without terminal result"));
+}
+
+#[test]
+fn a_broken_connection_is_tried_again_and_each_attempt_is_live() {
+    let stop = Stop::limit(Limit::Run, Duration::from_secs(25));
+    let end = End { stop: Some(stop), exit: Exit { forced: true, ..Exit::code(0) }, ..End::default() };
+    let (got, d) = replay("codebuddy-2.117.0/cut-partial", false, end);
+    let attempt = [&HELLO[..], &["log warn aborted"]].concat();
+    assert_eq!(got, [&["running S"][..], &attempt, &attempt].concat());
+    assert_eq!((d.outcome.status, d.outcome.usage), (RunStatus::Timeout, None));
+    assert_eq!(d.outcome.failure.unwrap().hint.as_deref(), Some("aborted"));
+}
+
+#[test]
+fn words_of_the_cli_itself_are_told_from_an_answer() {
+    let printed = |t: &str, usage: &str| {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"a","model":"m","content":[{}],"usage":{{{usage}}}}}}}"#,
+            text(t)
+        )
+    };
+    let (none, some) = (r#""input_tokens":0"#, r#""input_tokens":9"#);
+    let delta = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"404"}}}"#;
+    for (events, want) in [
+        (vec![printed("404 Not Found", none)], vec!["log warn 404 Not Found"]),
+        (vec![printed("404 Not Found", some)], vec!["text 404 Not Found"]),
+        (vec![delta.to_owned(), printed("404", none)], vec!["text 404"]),
+        (vec![printed("404s are fine", none)], vec!["text 404s are fine"]),
+        (vec![printed("200 OK", none)], vec!["text 200 OK"]),
+        (vec![printed("aborted it", none)], vec!["text aborted it"]),
+    ] {
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        assert_eq!(shown(&run(&events)), want, "{events:?}");
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use semver::Version;
 use serde::Deserialize;
+use tokio::sync::oneshot;
 
 use crate::agents::foreign::foreign;
 use crate::agents::stream_json::ending::{self, Terminal, now};
@@ -9,7 +10,7 @@ use crate::agents::stream_json::failure::{Clues, ErrorFields};
 use crate::agents::stream_json::frame::{Count, Frame, Tokens, decode};
 use crate::agents::stream_json::resume::Resume;
 use crate::agents::stream_json::transcript::{Dialect, Transcript};
-use crate::agents::stream_json::usage::InputCount;
+use crate::agents::stream_json::usage::{InputCount, covers, sum};
 use crate::agents::{Decoder, End, Evidence, Line, Output, Retry};
 use crate::contract::{Message, ModelUsage, Outcome, Usage};
 
@@ -21,6 +22,7 @@ const DIALECT: Dialect = Dialect {
     output_at_stop_only: false,
     session_on_every_line: true,
     anonymous_messages_add_up: false,
+    is_notice: None,
     fatal_tool_result: None,
 };
 
@@ -33,6 +35,8 @@ pub struct Plan {
     pub prompt: String,
     pub model: Option<String>,
     pub resume: Option<String>,
+    /// What the session counted before; comes while the run goes on.
+    pub before: Option<oneshot::Receiver<ModelUsage>>,
     pub version: Option<Version>,
     pub attempt: u32,
 }
@@ -109,12 +113,23 @@ impl QwenDecoder {
         out.emit(Message::log("warn", text));
     }
 
-    fn usage(&self) -> Usage {
-        let model = self.transcript.model();
-        match self.total.filter(|t| !t.is_zero() && !model.is_empty() && !self.resume.is_asked()) {
-            Some(total) => Usage::from([(model.to_owned(), total)]),
-            None => self.transcript.ledger.totals(),
+    fn usage(&mut self) -> Usage {
+        let messages = self.transcript.ledger.totals();
+        let total = self.total.filter(|t| !t.is_zero());
+        let share = if self.resume.is_asked() { self.resumed_share(&sum(&messages)) } else { total };
+        match share.filter(|_| !self.transcript.model().is_empty()) {
+            Some(share) => Usage::from([(self.transcript.model().to_owned(), share)]),
+            None => messages,
         }
+    }
+
+    /// The session's total without the earlier runs. `None` when these were not counted, or so that less is
+    /// left than the messages of this run have.
+    fn resumed_share(&mut self, messages: &ModelUsage) -> Option<ModelUsage> {
+        let total = self.total?;
+        let before = self.plan.before.as_mut()?.try_recv().ok()?;
+        let share = covers(&total, &before).then(|| total.since(&before))?;
+        (covers(&share, messages) && !share.is_zero()).then_some(share)
     }
 }
 
@@ -141,7 +156,8 @@ impl Decoder for QwenDecoder {
     }
 
     fn evidence(&mut self, end: &End) -> Evidence {
-        let mut evidence = ending::evidence(&self.transcript, self.terminal.as_ref(), self.usage(), end);
+        let usage = self.usage();
+        let mut evidence = ending::evidence(&self.transcript, self.terminal.as_ref(), usage, end);
         ending::explain_limit(&mut evidence, end, self.last_retry.as_deref());
         // The error of the model service is part of the streamed text.
         if let Some(at) = evidence.partial.rfind(API_ERROR).filter(|_| evidence.partial.ends_with(']')) {

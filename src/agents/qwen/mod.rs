@@ -1,6 +1,7 @@
 //! Qwen Code, headless: the prompt on stdin, stream-json on stdout.
 
 mod args;
+mod baseline;
 mod decoder;
 #[cfg(test)]
 mod tests;
@@ -63,10 +64,13 @@ fn launch<'a>(ctx: &'a LaunchContext<'a>) -> BoxFuture<'a, Result<Launch, Agentp
     Box::pin(async move {
         let mut args = args::build(ctx.options);
         args.extend(mcp::args(ctx)?);
+        let resume = ctx.options.resume_session_id.clone();
+        let before = resume.as_deref().and_then(|id| baseline::count(ctx.env, ctx.os, id));
         let decoder = QwenDecoder::new(Plan {
             prompt: ctx.prompt.to_owned(),
             model: ctx.options.model.clone(),
-            resume: ctx.options.resume_session_id.clone(),
+            resume,
+            before,
             version: ctx.prober.cached_version(),
             attempt: ctx.attempt,
         });

@@ -12,7 +12,7 @@ use crate::contract::{
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s1","model":"qm"}"#;
 
 fn plan() -> Plan {
-    Plan { prompt: "hi".into(), model: None, resume: None, version: None, attempt: 1 }
+    Plan { prompt: "hi".into(), model: None, resume: None, before: None, version: None, attempt: 1 }
 }
 fn feed(plan: Plan, stdout: &str, end: End) -> Driven {
     drive("qwen", "qwen", &mut QwenDecoder::new(plan), stdout, end)
@@ -102,6 +102,24 @@ fn messages_count_while_there_is_no_total() {
     let error = total.replace(r#""result":"""#, r#""is_error":true,"result":"x""#);
     let want = ModelUsage { cache_read_tokens: None, ..counts(900, 90, 0) };
     assert_eq!(feed(asked, &error, exit(1, "")).outcome.usage, one("asked", want));
+}
+
+#[test]
+fn a_resumed_session_counts_this_run_only() {
+    let stdout = recording("qwen-0.24.4/resume-partial");
+    let share = |before: ModelUsage| {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        send.send(before).unwrap();
+        let resumed = Plan { resume: Some("s".into()), before: Some(receive), ..plan() };
+        feed(resumed, &stdout, clean_exit()).outcome.usage
+    };
+    // Four in all: two earlier ones, the message of this run, and its side request.
+    let calls_before = |n: u64| counts(n * 445, n * 56, n * 789);
+    let total = 4;
+    assert_eq!(share(calls_before(2)), calls(total - 2));
+    // Before this run there cannot have been as many, or more than there are in all.
+    assert_eq!(share(calls_before(total)), calls(1));
+    assert_eq!(share(calls_before(total + 1)), calls(1));
 }
 
 #[test]

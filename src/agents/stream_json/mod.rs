@@ -11,6 +11,7 @@ pub mod partial;
 pub mod prompt;
 pub mod reset;
 pub mod resume;
+pub mod session_file;
 #[cfg(test)]
 pub mod testing;
 pub mod tool_result;

@@ -126,19 +126,26 @@ impl Stream {
         self.blocks.retain(|b| b.generation != self.generation);
     }
 
+    /// Where the streamed form of a printed block waits: of its own message and whole, if there is one.
+    fn waiting(&self, kind: Kind, message: &str, text: &str) -> Option<usize> {
+        [(true, true), (false, true), (true, false), (false, false)].iter().find_map(|(whole, of_message)| {
+            self.blocks.iter().position(|b| {
+                b.kind == kind
+                    && b.length > 0
+                    && b.is_of(message) == *of_message
+                    && if *whole { b.is(text) } else { b.begins(text) }
+            })
+        })
+    }
+
+    /// Some of a printed block was streamed before.
+    pub fn streamed(&self, kind: Kind, message: &str, text: &str) -> bool {
+        self.waiting(kind, message, text).is_some()
+    }
+
     /// What of a printed block was not streamed yet.
     pub fn settle<'t>(&mut self, kind: Kind, message: &str, text: &'t str) -> &'t str {
-        let same = |b: &Streamed| b.message == message || b.message.is_empty() || message.is_empty();
-        let found = [(true, true), (false, true), (true, false), (false, false)].iter().find_map(
-            |(whole, of_message)| {
-                self.blocks.iter().position(|b| {
-                    b.kind == kind
-                        && b.length > 0
-                        && same(b) == *of_message
-                        && if *whole { b.is(text) } else { b.begins(text) }
-                })
-            },
-        );
+        let found = self.waiting(kind, message, text);
         if kind == Kind::Text {
             self.printed_piece.clear();
         }
@@ -150,7 +157,7 @@ impl Stream {
             return if block.begins(text) { &text[block.length..] } else { "" };
         }
         // Printed in several pieces.
-        let longer = |b: &&mut Streamed| b.kind == kind && same(b) && b.text.starts_with(text);
+        let longer = |b: &&mut Streamed| b.kind == kind && b.is_of(message) && b.text.starts_with(text);
         if let Some(block) = self.blocks.iter_mut().find(longer) {
             block.text.drain(..text.len());
             block.length -= text.len();
@@ -175,6 +182,11 @@ impl Stream {
 }
 
 impl Streamed {
+    /// Where one side has no id, they may belong together.
+    fn is_of(&self, message: &str) -> bool {
+        self.message == message || self.message.is_empty() || message.is_empty()
+    }
+
     fn push(&mut self, text: &str) {
         self.piece = self.length;
         self.length += text.len();

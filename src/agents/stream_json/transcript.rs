@@ -28,6 +28,9 @@ pub struct Dialect {
     pub session_on_every_line: bool,
     /// Messages without an id are all different ones; else a later one replaces the one before.
     pub anonymous_messages_add_up: bool,
+    /// Words about a request that failed and will be made again. One CLI prints them like a message of the
+    /// model, but did not stream them and counts nothing for them.
+    pub is_notice: Option<fn(&str) -> bool>,
     /// A tool result that means the run cannot end well.
     pub fatal_tool_result: Option<fn(&RawValue) -> bool>,
 }
@@ -45,6 +48,7 @@ pub struct Transcript {
     answer_is_bare: bool,
     pub ledger: Ledger,
     api_error: Option<Clues>,
+    last_notice: Option<String>,
     fatal_tool_result: bool,
     seen: bool,
     cut: bool,
@@ -62,6 +66,7 @@ impl Transcript {
             answer_is_bare: false,
             ledger: Ledger::default(),
             api_error: None,
+            last_notice: None,
             fatal_tool_result: false,
             seen: false,
             cut: false,
@@ -197,6 +202,7 @@ impl Transcript {
         let sent = out.messages.len();
         for block in body.content.unwrap_or_default() {
             match &*block.kind {
+                "text" if !counted && self.notice(&body.id, &block.text, &parent, out) => {}
                 "text" => self.block(Kind::Text, &body.id, block.text, &parent, &mut said, out),
                 "thinking" => {
                     let in_text = block.thinking.is_empty() && self.dialect.thinking_in_text;
@@ -220,6 +226,17 @@ impl Transcript {
             }
             self.answer.line(said, tool_uses, understood);
         }
+    }
+
+    /// Words of the CLI itself about a retry are a log, not progress.
+    fn notice(&mut self, message: &str, text: &str, parent: &str, out: &mut Output) -> bool {
+        let worded = self.dialect.is_notice.is_some_and(|is| is(text));
+        if !worded || self.streams.of(parent).streamed(Kind::Text, message, text) {
+            return false;
+        }
+        out.emit(Message::log("warn", text));
+        self.last_notice = Some(text.to_owned());
+        true
     }
 
     /// Emits what of a printed block was not streamed yet, and adds the whole of it to `said`.
@@ -350,6 +367,9 @@ impl Transcript {
     /// The error message the run has not gone on from.
     pub fn last_api_error(&self) -> Option<&Clues> {
         self.api_error.as_ref()
+    }
+    pub fn last_notice(&self) -> Option<&str> {
+        self.last_notice.as_deref()
     }
     pub fn had_fatal_tool_result(&self) -> bool {
         self.fatal_tool_result
