@@ -30,8 +30,8 @@ pub struct Plan {
     /// The id passed on.
     pub session_id: String,
     pub resumed: bool,
-    /// The caller set a limit for the run, which the CLI got too.
-    pub has_limit: bool,
+    /// The caller's limit for the run, which the CLI got too.
+    pub limit: Option<Duration>,
     pub attempt: u32,
 }
 
@@ -48,8 +48,9 @@ pub struct OpenclawDecoder {
     model: Option<String>,
     output: String,
     usage: ModelUsage,
-    /// The end as the last document tells it.
+    /// The end as the last document tells it, and how long it took to get there.
     end: Option<Ending>,
+    took: Option<Duration>,
     /// Event lines were read, and the error one of them told.
     events: bool,
     error: Option<String>,
@@ -70,6 +71,7 @@ impl OpenclawDecoder {
             output: String::new(),
             usage: ModelUsage::default(),
             end: None,
+            took: None,
             events: false,
             error: None,
         }
@@ -177,7 +179,7 @@ impl OpenclawDecoder {
                 out.emit(Message::error(said.clone()));
             }
         }
-        self.end = Some(document.end);
+        (self.end, self.took) = (Some(document.end), document.took);
         out.terminal = true;
     }
 
@@ -238,6 +240,10 @@ impl OpenclawDecoder {
             .unwrap_or_else(|| "unknown openclaw error".to_owned());
         out.emit(Message::error(said.clone()));
         self.error = Some(said);
+    }
+
+    fn ran_into_limit(&self) -> bool {
+        self.plan.limit.zip(self.took).is_some_and(|(limit, took)| took >= limit)
     }
 
     fn totals(&self) -> Usage {
@@ -315,13 +321,16 @@ impl Decoder for OpenclawDecoder {
                 evidence.retry =
                     self.tries_again(ending).then_some(Retry { after: OWNED_PAUSE, fresh_session: false });
             }
-            Some(Ending::TimedOut(said)) if self.plan.has_limit => {
+            Some(Ending::TimedOut(said)) if self.ran_into_limit() => {
                 evidence.verdict = Some(Verdict::Limit(Limit::Run, said.clone()));
                 evidence.omit_stderr = true;
             }
             Some(Ending::TimedOut(said)) => {
+                // "LLM request timed out.": the model service did not answer, or broke off.
+                let of_request = said.to_lowercase().contains("request timed out");
+                let kind = if of_request { FailureKind::Network } else { FailureKind::Timeout };
                 evidence.fault = Some(said.clone());
-                evidence.failure = Some(Failure::of(FailureKind::Timeout));
+                evidence.failure = Some(Failure::of(kind));
                 evidence.omit_stderr = true;
             }
             Some(Ending::Aborted(said)) => evidence.verdict = Some(Verdict::Cancelled(said.clone())),

@@ -1,6 +1,8 @@
 //! The JSON documents it ends with. Four shapes: the turn's result, the same inside a gateway's answer, the
 //! envelope of `agent exec`, and an error of the command itself.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use crate::contract::result::usd_to_ticks;
@@ -16,6 +18,8 @@ pub struct Document {
     pub session_id: Option<String>,
     pub model: Option<String>,
     pub usage: ModelUsage,
+    /// How long the turn took, where it says so.
+    pub took: Option<Duration>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -31,7 +35,7 @@ pub enum Ending {
     #[default]
     Success,
     Failed(String, Option<Failure>),
-    /// Its own deadline ended the turn.
+    /// A deadline of its own ended the turn: that of the run, or that of a request to the model.
     TimedOut(String),
     /// The turn was aborted, by whomever.
     Aborted(String),
@@ -114,6 +118,7 @@ fn result(object: &Map<String, Value>) -> Document {
         session_id: text(agent.get("sessionId")),
         model: text(agent.get("model")),
         usage,
+        took: meta["durationMs"].as_u64().map(Duration::from_millis),
     }
 }
 

@@ -49,7 +49,7 @@ pub static AGENT: Agent = Agent {
         thinking_level: true,
         service_tier: false,
         streaming: false,
-        thinking: true,
+        thinking: false,
         usage: true,
         cost: true,
         prompt_via: PromptVia::Stdin,
@@ -151,7 +151,7 @@ fn launch<'a>(ctx: &'a LaunchContext<'a>) -> BoxFuture<'a, Result<Launch, Agentp
             model: options.model.clone(),
             session_id,
             resumed: resume.is_some(),
-            has_limit: options.limits.timeout.is_some(),
+            limit: options.limits.timeout,
             attempt: ctx.attempt,
         });
         Ok(Launch { env, guards, ..Launch::lines(args, decoder) })

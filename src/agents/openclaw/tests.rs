@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::decoder::{OpenclawDecoder, Plan};
 use super::*;
@@ -18,7 +19,7 @@ fn plan() -> Plan {
         model: None,
         session_id: "passed".into(),
         resumed: false,
-        has_limit: false,
+        limit: None,
         attempt: 1,
     }
 }
@@ -231,15 +232,26 @@ fn failure_documents() {
 }
 
 #[test]
-fn its_own_deadline_is_a_timeout_where_the_caller_set_one() {
-    let exec = r#"{"ok":false,"status":"timeout","payloads":[],"error":{"message":"late"}}"#;
-    let local = r#"{"payloads":[{"text":"late","isError":true}],"meta":{"timeoutPhase":"provider"}}"#;
-    for document in [exec, local] {
-        let o = feed(Plan { has_limit: true, ..plan() }, document, exit(2, "")).outcome;
-        assert_eq!((o.status, o.error.as_deref()), (RunStatus::Timeout, Some("late")));
-        assert_eq!(o.failure.unwrap().limit, Some(Limit::Run));
-        let o = feed(plan(), document, exit(2, "")).outcome;
-        assert_eq!((o.status, o.failure.unwrap().kind), (RunStatus::Failed, FailureKind::Timeout));
+fn its_own_deadline_is_a_timeout_where_it_is_the_callers() {
+    let limit = |seconds| Plan { limit: Some(Duration::from_secs(seconds)), ..plan() };
+    let local =
+        r#"{"payloads":[{"text":"late","isError":true}],"meta":{"durationMs":8001,"timeoutPhase":"x"}}"#;
+    let o = feed(limit(8), local, exit(1, "")).outcome;
+    assert_eq!((o.status, o.error.as_deref()), (RunStatus::Timeout, Some("late")));
+    assert_eq!(o.failure.unwrap().limit, Some(Limit::Run));
+    let exec = |said: &str| {
+        format!(
+            r#"{{"ok":false,"status":"timeout","payloads":[],"error":{{"message":{said:?},"kind":"timeout"}}}}"#
+        )
+    };
+    for (plan, document, kind) in [
+        (limit(60), local.to_owned(), FailureKind::Timeout),
+        (plan(), local.to_owned(), FailureKind::Timeout),
+        (limit(8), exec("late"), FailureKind::Timeout),
+        (limit(8), exec("LLM request timed out."), FailureKind::Network),
+    ] {
+        let o = feed(plan, &document, exit(2, "")).outcome;
+        assert_eq!((o.status, o.failure.unwrap().kind), (RunStatus::Failed, kind), "{document}");
     }
 }
 
@@ -402,7 +414,7 @@ mod recordings {
             ("error-500", plan(), FailureKind::Provider, "HTTP 500"),
             ("overflow", plan(), FailureKind::ContextOverflow, "maximum context length is 200000 tokens"),
             ("empty", plan(), FailureKind::Provider, "Agent couldn't generate a response."),
-            ("timeout-flag", plan(), FailureKind::Timeout, "Request timed out"),
+            ("timeout-flag", plan(), FailureKind::Network, "Request timed out"),
             ("concurrent", Plan { attempt: 2, ..plan() }, FailureKind::Overloaded, "state ownership"),
             ("no-local", plan(), FailureKind::Auth, "gateway agent requires credentials"),
             ("nologin", plan(), FailureKind::Auth, "authentication source"),
@@ -422,7 +434,8 @@ mod recordings {
             assert_eq!(o.failure.unwrap().kind, kind, "{name}");
             assert_eq!(spoken(&d.messages), [Message::error(error)], "{name}");
         }
-        let o = decode("timeout-flag", Plan { has_limit: true, ..plan() }, exit(1, "")).outcome;
+        let o = decode("timeout-flag", Plan { limit: Some(Duration::from_secs(8)), ..plan() }, exit(1, ""))
+            .outcome;
         assert_eq!(o.status, RunStatus::Timeout);
     }
 }
