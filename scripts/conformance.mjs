@@ -178,7 +178,8 @@ async function proveScenario(scenario, { cli, model, sandbox, pidFile, execute, 
       signal: leaving.signal,
       ...step.options?.(cli, earlier),
     }
-    const task = { provider: cli.provider, prompt: step.prompt, options, model }
+    const { prompt, mayRefuse } = step
+    const task = { provider: cli.provider, prompt, mayRefuse, options, model }
     const seen = await observe(execute, task, step.during && (run => step.during(run, context)))
     if (verbose) showRun(seen)
     for (const [name, check] of Object.entries({ ...ALWAYS, ...step.checks(cli, earlier) })) {

@@ -175,17 +175,11 @@ async function show(execute, { provider, prompt, options, expect }) {
 
 /** What to do about an error, in words. */
 function advice(error) {
-  if (error instanceof SetupError) return error.message
-  if (error?.name === 'AgentplugError') {
-    const hints = {
-      'executable-not-found': 'Install the CLI, or put its folder on PATH.',
-      'unknown-provider': USAGE,
-      'version-too-old': 'Update the CLI.',
-    }
-    return [error.message, hints[error.code]].filter(Boolean).join('\n')
+  const text = error?.message ?? String(error)
+  if (error instanceof SetupError || error?.name === 'AgentplugError') return text
+  if (text.startsWith('cargo')) {
+    return `${text}\nagentplug is built with Rust: install it with rustup (https://rustup.rs) and try again.`
   }
-  if (error?.message?.startsWith('cargo')) {
-    return `${error.message}\nagentplug is built with Rust: install it with rustup (https://rustup.rs) and try again.`
-  }
-  return error?.stack ?? String(error)
+  if (text.startsWith('npm')) return `${text}\nCheck the network and npm's registry, then try again.`
+  return error?.stack ?? text
 }

@@ -12,7 +12,8 @@ const toolResults = seen => seen.messages.filter(message => message.type === 'to
 
 /** Holds of every run, whatever happened in it. */
 export const ALWAYS = {
-  'one-result': ({ result, results, thrown }) => {
+  'one-result': ({ result, results, thrown, refused }) => {
+    if (refused) return undefined
     if (thrown) return `it threw ${thrown.code ?? ''} ${thrown.message}`
     if (!result) return 'there is no Result'
     return results.length === 1 ? undefined : `the Result settled ${results.length} times`
@@ -24,9 +25,10 @@ export const ALWAYS = {
     return result.error ? undefined : `status ${result.status} without an error text`
   },
   'failure-kind': ({ result }) => {
-    const has = result?.failure !== undefined
-    const wants = result?.status === 'failed' || result?.status === 'timeout'
-    return has === wants ? undefined : `status ${result?.status} ${has ? 'with' : 'without'} a failure`
+    if (!result) return undefined
+    const has = result.failure !== undefined
+    const wants = result.status === 'failed' || result.status === 'timeout'
+    return has === wants ? undefined : `status ${result.status} ${has ? 'with' : 'without'} a failure`
   },
   'session-id': ({ result, sessionId, messages }) => {
     if (result?.sessionId === undefined) return undefined

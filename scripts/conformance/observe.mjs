@@ -5,10 +5,11 @@ import { leftProcesses } from './processes.mjs'
 
 /**
  * @param {Function} execute The public function.
- * @param {{ provider: string, prompt: string, options: object, model: object }} task `model`: the scripted one.
+ * @param {{ provider: string, prompt: string, options: object, model: object, mayRefuse?: string }} task
+ *   `model`: the scripted one. `mayRefuse`: the code of an AgentplugError that is a good answer as well.
  * @param {(run: object) => Promise<unknown>} [during] Runs beside the reading, to cancel for example.
  */
-export async function observe(execute, { provider, prompt, options, model }, during) {
+export async function observe(execute, { provider, prompt, options, model, mayRefuse }, during) {
   const firstRequest = model.requests.length
   const seen = {
     provider,
@@ -39,6 +40,7 @@ export async function observe(execute, { provider, prompt, options, model }, dur
     seen.sessionId = run.sessionId
   } catch (error) {
     seen.thrown = error
+    seen.refused = error.code !== undefined && error.code === mayRefuse
     await run?.cancel().catch(() => {})
   }
   seen.requests = model.requests.slice(firstRequest)

@@ -12,8 +12,8 @@ export const canScan = process.platform === 'linux'
 /** Ended and only not yet reaped. The state follows the command in parentheses, which may hold anything itself. */
 const isZombie = stat => stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z')
 
-/** The live processes of a run, as `pid command`. */
-async function processesOf(runId) {
+/** The live processes of a run: `{ pid, command }`, the command line whole. */
+export async function processesOf(runId) {
   const marker = `AGENTPLUG_RUN_ID=${runId}`
   const pids = (await readdir('/proc')).filter(name => /^\d+$/.test(name))
   const found = await Promise.all(
@@ -23,7 +23,7 @@ async function processesOf(runId) {
         if (!environment.split('\0').includes(marker)) return undefined
         if (isZombie(await readFile(`/proc/${pid}/stat`, 'utf8'))) return undefined
         const command = await readFile(`/proc/${pid}/cmdline`, 'utf8')
-        return `${pid} ${command.replaceAll('\0', ' ').trim().slice(0, 120)}`
+        return { pid, command: command.replaceAll('\0', ' ').trim() }
       } catch {
         // It ended while it was looked at, or belongs to somebody else.
         return undefined
@@ -39,7 +39,9 @@ export async function leftProcesses(runId) {
   const until = Date.now() + SETTLE_MS
   for (;;) {
     const left = await processesOf(runId)
-    if (left.length === 0 || Date.now() > until) return left
+    if (left.length === 0 || Date.now() > until) {
+      return left.map(({ pid, command }) => `${pid} ${command.slice(0, 120)}`)
+    }
     await delay(POLL_MS)
   }
 }

@@ -1,10 +1,11 @@
 // The situations every real CLI is put into, and what must hold in each.
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import * as model from '../model/scenarios.mjs'
 import { failure, hasSession, limit, output, status, text, tools, usage } from './checks.mjs'
 import { turnRequests } from './observe.mjs'
-import { isAlive } from './processes.mjs'
+import { canScan, isAlive, processesOf } from './processes.mjs'
 
 const POLL_MS = 50
 const SYSTEM_PROMPT = 'Conformance check: this sentence stands in the system prompt.'
@@ -103,8 +104,43 @@ function emptyOrFailed(seen) {
   return result.output === '' ? undefined : `output ${JSON.stringify(result.output)} for an empty answer`
 }
 
+// What a shell, an argument parser or a template would eat.
+const ODD = `--version "two  words" $HOME %PATH% \`x\` 'q' \\ ä 漢 🎉\n-n next line & | > ${model.marker('text')}`
+
+const LONG_CHARACTERS = 300_000
+const LONG = `${model.marker('text')} ${'long '.repeat(LONG_CHARACTERS / 5)}the end`
+
+const arrives = text => seen => {
+  if (seen.refused) return undefined
+  const wanted = JSON.stringify(text).slice(1, -1)
+  return turnRequests(seen).some(request => request.text.includes(wanted))
+    ? undefined
+    : 'the model did not get the prompt as it was given'
+}
+
+const MCP_SECRET = 'mcp-secret-5d1f0c'
+const MCP_SERVER = fileURLToPath(new URL('mcp-server.mjs', import.meta.url))
+
+/** Looks at the command lines of the run's processes again and again; gives those that show the secret. */
+async function watchCommandLines(run) {
+  if (!canScan) return []
+  const shown = new Set()
+  let over = false
+  const end = () => {
+    over = true
+  }
+  run.result.then(end, end)
+  while (!over) {
+    for (const { command } of await processesOf(run.runId)) {
+      if (command.includes(MCP_SECRET)) shown.add(command)
+    }
+    await delay(POLL_MS)
+  }
+  return [...shown]
+}
+
 /**
- * Each scenario has steps, each a run: `prompt`, `options(cli, earlier)`, `during(run, context)`, and
+ * Each scenario has steps, each a run: `prompt`, `mayRefuse`, `options(cli, earlier)`, `during(run, context)`, and
  * `checks(cli, earlier)` by name. `earlier`: what was seen in the step before.
  */
 export const SCENARIOS = [
@@ -154,6 +190,50 @@ export const SCENARIOS = [
             if (got === cli.capabilities.systemPrompt) return undefined
             return `capabilities say ${cli.capabilities.systemPrompt}, the model ${got ? 'got' : 'did not get'} it`
           },
+        }),
+      },
+    ],
+  },
+  {
+    name: 'odd-prompt',
+    steps: [{ prompt: ODD, checks: cli => ({ ...answersOnce(cli), arrives: arrives(ODD) }) }],
+  },
+  {
+    name: 'long-prompt',
+    steps: [
+      {
+        prompt: LONG,
+        mayRefuse: 'prompt-too-long',
+        checks: () => ({
+          status: seen => (seen.refused ? undefined : status('completed')(seen)),
+          arrives: arrives(LONG),
+        }),
+      },
+    ],
+  },
+  {
+    name: 'mcp',
+    steps: [
+      {
+        prompt: prompt('tool'),
+        options: () => ({
+          mcpConfig: {
+            mcpServers: {
+              probe: { command: process.execPath, args: [MCP_SERVER], env: { PROBE_KEY: MCP_SECRET } },
+            },
+          },
+        }),
+        during: watchCommandLines,
+        checks: cli => ({
+          status: status('completed'),
+          'tool-offered': seen => {
+            const wanted = cli.capabilities.mcpConfig !== 'none'
+            const got = turnRequests(seen).some(request => request.text.includes('plug_probe'))
+            if (got === wanted) return undefined
+            return `capabilities say ${cli.capabilities.mcpConfig}, the model was ${got ? '' : 'not '}offered the tool`
+          },
+          'secret-hidden': seen =>
+            seen.during?.length ? `a secret stands in a command line: ${seen.during}` : undefined,
         }),
       },
     ],
