@@ -90,13 +90,7 @@ impl AcpDialogue {
         for warning in std::mem::take(&mut self.plan.servers.warnings) {
             start.warn(warning).await;
         }
-        let hello = json!({
-            "protocolVersion": 1,
-            "clientInfo": { "name": "agentplug", "version": env!("CARGO_PKG_VERSION") },
-            // None on purpose: the agent then uses its own file and terminal tools.
-            "clientCapabilities": {},
-        });
-        let initialize = self.call(peer, &mut start, "initialize", &hello).await?;
+        let initialize = self.call(peer, &mut start, "initialize", &hello()).await?;
         self.authenticate(peer, &mut start, &initialize).await?;
 
         let all = self.profile.undeclared_remote_mcp && self.plan.built_in;
@@ -219,7 +213,7 @@ impl AcpDialogue {
                         .await;
                 };
                 // After a model switch the list may be stale; then the agent decides.
-                if self.plan.model.is_none() && !option.choices.contains(level) {
+                if self.plan.model.is_none() && !option.choices.iter().any(|c| c.value == *level) {
                     let text = format!("thinkingLevel was not set: the session does not offer \"{level}\"");
                     return start.warn(text).await;
                 }
@@ -493,6 +487,16 @@ impl Dialogue for AcpDialogue {
     }
 }
 
+/// The params of `initialize`.
+pub fn hello() -> Value {
+    json!({
+        "protocolVersion": 1,
+        "clientInfo": { "name": "agentplug", "version": env!("CARGO_PKG_VERSION") },
+        // None on purpose: the agent then uses its own file and terminal tools.
+        "clientCapabilities": {},
+    })
+}
+
 /// Everything that arrives before the prompt is sent. Updates are old history here: they go nowhere, so that
 /// neither their text, their usage nor their tool ids reach the live turn.
 struct StartUp<'a> {
@@ -553,7 +557,7 @@ async fn aside(event: Event, profile: &AcpProfile, emit: &Emitter) {
 }
 
 /// Every request gets exactly one answer; a silent client would make the agent wait for minutes.
-fn answer(request: ServerRequest, cancelling: bool) {
+pub fn answer(request: ServerRequest, cancelling: bool) {
     if request.method != "session/request_permission" {
         let text = format!("method not found: {}", request.method);
         return request.refuse(code::METHOD_NOT_FOUND, &text);

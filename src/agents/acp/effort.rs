@@ -1,4 +1,4 @@
-//! The thinking level as a session option.
+//! The thinking level, and the model, as options of a session.
 
 use super::fields::Fields;
 
@@ -6,7 +6,32 @@ use super::fields::Fields;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Advertised {
     pub id: String,
-    pub choices: Vec<String>,
+    pub choices: Vec<Choice>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub value: String,
+    pub label: String,
+}
+
+/// The choices of one option, each value once.
+fn choices(option: &Fields) -> Vec<Choice> {
+    let mut choices: Vec<Choice> = Vec::new();
+    for choice in option.array("options").into_iter().filter_map(Fields::read) {
+        if let Some(value) = choice.word(&["value"])
+            && !choices.iter().any(|known| known.value == value)
+        {
+            let label = choice.word(&["name"]).unwrap_or_else(|| capitalized(&value));
+            choices.push(Choice { value, label });
+        }
+    }
+    choices
+}
+
+fn capitalized(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
 }
 
 fn options<'a>(result: &Fields<'a>) -> Vec<Fields<'a>> {
@@ -24,15 +49,7 @@ pub fn advertised(result: &Fields) -> Option<Advertised> {
         })
     };
     let option = options(result).into_iter().find(|o| names_it(o) && o.word(&["id"]).is_some())?;
-    let mut choices: Vec<String> = Vec::new();
-    for choice in option.array("options").into_iter().filter_map(Fields::read) {
-        if let Some(value) = choice.word(&["value"])
-            && !choices.contains(&value)
-        {
-            choices.push(value);
-        }
-    }
-    Some(Advertised { id: option.text("id")?, choices })
+    Some(Advertised { id: option.text("id")?, choices: choices(&option) })
 }
 
 /// What the session says the option `id` is at now.
@@ -44,13 +61,20 @@ pub fn current(result: &Fields, id: &str) -> Option<String> {
 /// The session's current model: its `models` block, or its option for the model.
 pub fn current_model(result: &Fields) -> Option<String> {
     const NAMES: &[&str] = &["currentModelId", "current_model_id"];
-    result.object("models").and_then(|models| models.word(NAMES)).or_else(|| result.word(NAMES)).or_else(
-        || {
-            let is_model =
-                |o: &Fields| ["id", "category"].iter().any(|m| o.text(m).as_deref() == Some("model"));
-            options(result).into_iter().find(is_model)?.word(&["currentValue", "current_value"])
-        },
-    )
+    let in_block = result.object("models").and_then(|models| models.word(NAMES));
+    in_block
+        .or_else(|| result.word(NAMES))
+        .or_else(|| model_option(result)?.word(&["currentValue", "current_value"]))
+}
+
+fn model_option<'a>(result: &Fields<'a>) -> Option<Fields<'a>> {
+    let is_model = |o: &Fields| ["id", "category"].iter().any(|m| o.text(m).as_deref() == Some("model"));
+    options(result).into_iter().find(is_model)
+}
+
+/// The models a session offers as an option.
+pub fn model_choices(result: &Fields) -> Vec<Choice> {
+    model_option(result).map(|option| choices(&option)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -75,10 +99,9 @@ mod tests {
             ("{}", None),
         ] {
             let got = advertised(&fields(json));
-            let want = want.map(|(id, c): (&str, Vec<&str>)| Advertised {
-                id: id.into(),
-                choices: c.into_iter().map(str::to_owned).collect(),
-            });
+            let got = got
+                .as_ref()
+                .map(|a| (a.id.as_str(), a.choices.iter().map(|c| c.value.as_str()).collect::<Vec<_>>()));
             assert_eq!(got, want, "{json}");
         }
     }

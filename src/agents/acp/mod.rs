@@ -8,6 +8,7 @@ mod answer;
 mod conclusion;
 mod content;
 mod dialogue;
+pub mod discovery;
 mod effort;
 mod errors;
 mod fields;

@@ -18,6 +18,10 @@ pub struct AcpProfile {
     pub head: &'static [&'static str],
     /// … and after them.
     pub tail: &'static [&'static str],
+    /// What stands in place of `head` when only the models are asked for.
+    pub discovery: Option<&'static [&'static str]>,
+    /// Models to name when asking fails; the first is the default.
+    pub fallback_models: &'static [&'static str],
     /// The same table as the agent's.
     pub blocked: &'static [BlockedFlag],
     /// Environment entries that win over the caller's.
@@ -52,6 +56,8 @@ impl AcpProfile {
             name,
             head: &["acp"],
             tail: &[],
+            discovery: None,
+            fallback_models: &[],
             blocked: &[],
             env: &[],
             resume: Resume::Resume,

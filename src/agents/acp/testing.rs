@@ -18,6 +18,7 @@ use crate::process::env::ChildEnv;
 use crate::process::files::RunFiles;
 use crate::process::probe::Prober;
 use crate::process::stderr::StderrTail;
+use crate::wire::rpc::{Sink, Source};
 
 /// What one scripted run gave.
 #[derive(Debug)]
@@ -162,10 +163,7 @@ impl Setting {
         let conversation = dialogue.converse(io);
         let scripted = async {
             script(&mut agent).await;
-            if let Some(mut writer) = agent.writer.take() {
-                // The client may be gone already.
-                let _ = writer.shutdown().await;
-            }
+            agent.hang_up().await;
             agent.rest().await;
         };
         // A client that hangs must fail the test, not hold it; time is paused, so this costs nothing.
@@ -298,6 +296,14 @@ impl FakeAgent {
         }
     }
 
+    /// Ends the agent's stdout.
+    async fn hang_up(&mut self) {
+        if let Some(mut writer) = self.writer.take() {
+            // The client may be gone already.
+            let _ = writer.shutdown().await;
+        }
+    }
+
     pub fn stderr(&self, text: &str) {
         self.stderr.push(text.as_bytes());
     }
@@ -318,6 +324,32 @@ impl FakeAgent {
     pub async fn rest(&mut self) {
         while self.next().await.is_some() {}
     }
+}
+
+/// Connects a script with something else than a whole dialogue.
+pub async fn connect<T>(
+    script: impl AsyncFnOnce(&mut FakeAgent),
+    client: impl AsyncFnOnce(Source, Sink) -> T,
+) -> T {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (source, sink) = tokio::io::split(ours);
+    let (reader, writer) = tokio::io::split(theirs);
+    let mut agent = FakeAgent {
+        frames: BufReader::new(reader).lines(),
+        writer: Some(writer),
+        sent: Arc::default(),
+        stderr: StderrTail::default(),
+        stop: StopSignal::pair().0,
+        emit: Emitter::new(mpsc::channel(1).0),
+        stopped: None,
+        last: Value::Null,
+    };
+    let scripted = async {
+        script(&mut agent).await;
+        agent.hang_up().await;
+        agent.rest().await;
+    };
+    tokio::join!(client(Box::new(source), Box::new(sink)), scripted).0
 }
 
 /// The shape every frame of ours has.

@@ -65,6 +65,7 @@ static PROFILE: AcpProfile = AcpProfile {
     // Global flags come before `agent`, its own before `stdio`, and nothing after that.
     head: &["--no-auto-update", "agent", "--always-approve"],
     tail: &["stdio"],
+    fallback_models: &["grok-4.5", "grok-composer-2.5-fast"],
     blocked: BLOCKED,
     resume: Resume::Load,
     effort: Effort::Argument("--effort"),

@@ -3,8 +3,10 @@ use serde_json::{Value, json};
 use super::{AGENT, PROFILE};
 use crate::agents::Stop;
 use crate::agents::acp::testing::{FakeAgent, Recording, Run, Setting};
-use crate::agents::acp::{arguments, testing};
-use crate::contract::{ExecuteOptions, FailureKind, Limit, Message, RunStatus};
+use crate::agents::acp::{arguments, discovery, testing};
+use crate::contract::options::EnvList;
+use crate::contract::{ExecuteOptions, FailureKind, Limit, Message, Os, RunStatus};
+use crate::process::env::ChildEnv;
 
 fn grok() -> Setting {
     Setting::new(&PROFILE)
@@ -220,6 +222,52 @@ async fn a_server_goes_along() {
         .await;
     assert_eq!(run.params("session/new")["mcpServers"].as_array().unwrap(), &testing::servers(config));
     assert_eq!(run.outcome.output, "hello tail");
+}
+
+/// The models it lists, or the error.
+async fn discover(script: impl AsyncFnOnce(&mut FakeAgent)) -> Result<Vec<discovery::Model>, String> {
+    let env = ChildEnv::new(&EnvList::default(), &EnvList::default(), Os::Linux);
+    let client = async |source, sink| discovery::discover(&PROFILE, &env, "/tmp/x", source, sink).await;
+    testing::connect(script, client).await.map(|found| found.models)
+}
+
+#[tokio::test(start_paused = true)]
+async fn models_are_asked_for_after_the_login() {
+    assert_eq!(discovery::arguments(&PROFILE), ["--no-auto-update", "agent", "--always-approve", "stdio"]);
+    let models = discover(async |a| {
+        a.take("initialize").await;
+        a.reply(offer(&["cached_token"])).await;
+        a.take("authenticate").await;
+        a.reply(json!({})).await;
+        a.take("session/new").await;
+        let listed = json!([{"modelId":"g1"},{"modelId":"g2"}]);
+        a.reply(json!({"models":{"currentModelId":"g2","availableModels":listed}})).await;
+    })
+    .await
+    .unwrap();
+    let ids: Vec<_> = models.iter().map(|m| (m.id.as_str(), m.is_default)).collect();
+    assert_eq!(ids, [("g1", false), ("g2", true)]);
+    let error = discover(async |a| {
+        a.take("initialize").await;
+        a.reply(offer(&[])).await;
+        assert_eq!(a.next().await, None, "neither a login nor a session is asked for");
+    })
+    .await
+    .unwrap_err();
+    assert!(error.contains("grok login"), "{error}");
+    let error = discover(async |a| {
+        a.take("initialize").await;
+        a.reply(offer(&["cached_token"])).await;
+        a.take("authenticate").await;
+        a.fail(-32000, "no", Value::Null).await;
+        assert_eq!(a.next().await, None, "no session after a refused login");
+    })
+    .await
+    .unwrap_err();
+    assert!(error.contains("authenticate"), "{error}");
+    let fallback = discovery::fallback(&PROFILE);
+    let fallback: Vec<_> = fallback.iter().map(|m| (m.id.as_str(), m.is_default)).collect();
+    assert_eq!(fallback, [("grok-4.5", true), ("grok-composer-2.5-fast", false)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,7 @@ pub static AGENT: Agent = Agent {
 
 static PROFILE: AcpProfile = AcpProfile {
     head: &["acp", "--trust-all-tools"],
+    discovery: Some(&["acp"]),
     blocked: BLOCKED,
     resume: Resume::Load,
     // Its documentation says `content`, its 2.1 releases still require `prompt`.

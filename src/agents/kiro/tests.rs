@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
 use super::PROFILE;
-use crate::agents::acp::arguments;
 use crate::agents::acp::testing::{FakeAgent, Run, Setting};
+use crate::agents::acp::{arguments, discovery};
 use crate::contract::{ExecuteOptions, Message, RawJson, RunStatus};
 
 fn kiro() -> Setting {
@@ -18,6 +18,7 @@ fn arguments_trust_tools_once() {
     let custom = ["acp", "--trust-tools", "shell", "-a", "--agent", "dev"].map(String::from).to_vec();
     let options = ExecuteOptions { custom_args: custom, ..Default::default() };
     assert_eq!(arguments(&PROFILE, &options), ["acp", "--trust-all-tools", "--agent", "dev"]);
+    assert_eq!(discovery::arguments(&PROFILE), ["acp"]);
 }
 
 #[tokio::test(start_paused = true)]
