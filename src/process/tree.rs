@@ -4,6 +4,8 @@
 //! found by parent links and by the run's marker in their environment, and are signalled only while their
 //! start time is the one recorded: a process id alone may have been given to somebody else.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -36,6 +38,9 @@ pub struct Tree {
     run_id: String,
     /// The leader's start time: nothing older belongs to the tree, so most processes need no closer look.
     since: u64,
+    /// Who was seen once stays known while it lives: the death of a parent takes the link to children that
+    /// cleared their environment, and in the middle of exec or exit a process shows none.
+    seen: Arc<Mutex<HashSet<Member>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +55,13 @@ impl Tree {
         let since = list::since(pid as i32);
         #[cfg(not(unix))]
         let since = 0;
-        Tree { leader: pid as i32, run_id: run_id.to_owned(), since }
+        Tree { leader: pid as i32, run_id: run_id.to_owned(), since, seen: Arc::default() }
     }
 
     /// The processes that carry this run's marker, whatever their leader was.
     #[cfg(test)]
     pub fn marked(run_id: &str) -> Self {
-        Tree { leader: -1, run_id: run_id.to_owned(), since: 0 }
+        Tree { leader: -1, run_id: run_id.to_owned(), since: 0, seen: Arc::default() }
     }
 
     /// Polite first, force after `grace`, then whatever is left. Returns once nothing of the tree is alive
@@ -66,11 +71,6 @@ impl Tree {
         if self.gone_within(leader, grace).await {
             return;
         }
-        self.kill(leader).await;
-    }
-
-    /// Force at once.
-    pub async fn kill(&self, leader: &Leader) {
         let until = Instant::now() + KILLED;
         loop {
             self.signal(leader, Signal::Kill);
@@ -142,7 +142,7 @@ impl Tree {
         {
             // Once more while a look finds somebody who was not there before: a process that is being killed may
             // have started another one in the meantime.
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             let mut members = self.members();
             let mut group = !reaped;
             for _ in 0..LOOKS {
@@ -176,7 +176,10 @@ impl Tree {
     /// Live processes of this run (zombies are dead).
     #[cfg(unix)]
     pub fn members(&self) -> Vec<Member> {
-        list::members(self.leader, &self.run_id, self.since)
+        let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
+        seen.extend(list::members(self.leader, &self.run_id, self.since));
+        seen.retain(|m| list::started(m.pid) == Some(m.started));
+        seen.iter().copied().collect()
     }
 }
 

@@ -312,6 +312,20 @@ fn a_descendant_in_a_session_of_its_own_is_stopped_too() {
 }
 
 #[test]
+fn a_descendant_that_nothing_leads_to_once_its_parent_is_dead_is_stopped_too() {
+    let b = begin(
+        &LINES,
+        "env -i setsid sh -c \"trap '' TERM; echo \\$\\$ > pid; echo text up; exec >&- 2>&-; while :; do sleep 0.2; done\" & wait",
+        |_| {},
+    );
+    assert_eq!(b.next(), Some(Message::text("up")));
+    let pid = std::fs::read_to_string(b.path("pid")).unwrap();
+    b.run.cancel();
+    assert_eq!(b.end().status, RunStatus::Aborted);
+    assert!(!std::path::Path::new("/proc").join(pid.trim()).join("exe").exists());
+}
+
+#[test]
 fn a_tree_that_ignores_sigterm_is_killed() {
     let b = begin(
         &LINES,
