@@ -25,6 +25,8 @@ pub struct Seen {
     pub fault: Option<String>,
     /// The agent refused the resume, and with it the turn.
     pub rejected: bool,
+    /// The session cannot be resumed any more, so its id is no pointer.
+    pub gone: bool,
     /// The agent started a new session in place of the one asked for; the turn runs there.
     pub replaced: bool,
     pub current_model: Option<String>,
@@ -49,7 +51,7 @@ impl AcpDialogue {
                 self.seen.verdict = None;
             }
             self.seen.failure = None;
-            self.seen.rejected = false;
+            (self.seen.rejected, self.seen.gone) = (false, false);
         }
         self.sniffer.lock().unwrap_or_else(|e| e.into_inner()).finish();
         let findings = self.findings();
@@ -84,7 +86,7 @@ impl AcpDialogue {
             verdict,
             output: answer.clone(),
             partial: answer,
-            session_id: self.seen.session_id.clone(),
+            session_id: self.seen.session_id.clone().filter(|_| !self.seen.gone),
             usage,
             fault: self.seen.fault.take(),
             veto,
@@ -197,8 +199,7 @@ impl AcpDialogue {
         }
         let refusal = self.turn.stop_reason.as_deref() == Some("refusal");
         if self.profile.refusal_rejects_resume && refusal && !self.turn.active {
-            self.seen.rejected = true;
-            self.seen.session_id = None;
+            (self.seen.rejected, self.seen.gone) = (true, true);
             let own = format!(
                 "{} could not restore the resumed session; it refused the turn without running",
                 self.profile.name

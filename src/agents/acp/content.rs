@@ -92,6 +92,7 @@ mod tests {
             {"type":"content","content":{"type":"text","text":"one"}},
             {"type":"content","content":{"type":"text","text":""}},
             {"type":"content","content":{"type":"image","data":"x"}},
+            {"type":"content","content":{"type":"thing","text":"no"}},
             {"type":"terminal","terminalId":"t"}, 7, null,
             {"type":"diff","path":"","newText":"x"},
             {"type":"diff","path":"n","newText":"xy"}]}"#;

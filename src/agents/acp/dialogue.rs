@@ -9,27 +9,18 @@ use tokio::time::Instant;
 use super::conclusion::Seen;
 use super::effort;
 use super::fields::Fields;
-use super::mcp::{self, Servers};
-use super::permission::{self, Choice};
+use super::incoming::{StartUp, answer, aside, hello};
+use super::mcp::{self, Declared, Servers};
 use super::profile::{AcpProfile, Effort, PromptContext, PromptError, SystemPrompt};
 use super::stderr::Sniffer;
 use super::turn::{Turn, is_replay, is_update};
 use super::{errors, resume};
-use crate::agents::foreign::foreign;
-use crate::agents::{
-    BoxFuture, Dialogue, DialogueIo, Emitter, End, Evidence, Line, Output, StopSignal, Verdict,
-};
+use crate::agents::{BoxFuture, Dialogue, DialogueIo, Emitter, End, Evidence, StopSignal, Verdict};
 use crate::contract::limits::PROTOCOL_CANCEL;
 use crate::contract::{FailureKind, Limit, Message, Outcome, duration};
 use crate::process::env::ChildEnv;
-use crate::wire::rpc::{
-    CloseReason, Config, ErrorObject, Event, Handler, Payload, Peer, RpcError, ServerRequest, code,
-};
+use crate::wire::rpc::{CloseReason, Config, ErrorObject, Event, Payload, Peer, RpcError};
 
-/// History may still flow after the answer to a resume. The prompt waits for this much silence …
-const REPLAY_QUIET: Duration = Duration::from_millis(100);
-/// … and no longer than this in all.
-const REPLAY_LIMIT: Duration = Duration::from_secs(2);
 /// The last chunk, or the usage, may come just after the answer to the prompt. This much silence ends a turn …
 const TURN_QUIET: Duration = Duration::from_millis(250);
 /// … and this much time does in any case.
@@ -86,7 +77,7 @@ impl AcpDialogue {
     }
 
     async fn set_up(&mut self, peer: &mut Peer, emit: &Emitter) -> Result<Session, Fault> {
-        let mut start = StartUp { profile: self.profile, emit, last_update: Instant::now() };
+        let mut start = StartUp::new(self.profile, emit);
         for warning in std::mem::take(&mut self.plan.servers.warnings) {
             start.warn(warning).await;
         }
@@ -96,6 +87,13 @@ impl AcpDialogue {
         let all = self.profile.undeclared_remote_mcp && self.plan.built_in;
         let declared = mcp::declared(&initialize.value());
         let servers = mcp::gate(std::mem::take(&mut self.plan.servers), declared, all, self.profile.name);
+        if all && declared == Declared::Omitted && servers.entries.iter().any(|s| s.get("url").is_some()) {
+            let text = format!(
+                "{} declares nothing about remote MCP servers; they are sent all the same",
+                self.profile.name
+            );
+            emit.send(Message::log("info", text)).await;
+        }
         for warning in servers.warnings {
             start.warn(warning).await;
         }
@@ -371,7 +369,7 @@ impl AcpDialogue {
             let gone = (at_resume || later) && resume::session_gone(object, requested);
             if gone || (at_resume && (resume::refused(object) || own())) {
                 self.seen.rejected = true;
-                self.seen.session_id = None;
+                self.seen.gone = true;
             }
         }
         self.seen.failure = Some(failure);
@@ -484,94 +482,6 @@ impl Dialogue for AcpDialogue {
 
     fn conclude(&mut self, outcome: &mut Outcome, _end: &End) {
         outcome.resume_rejected = Some(self.seen.rejected || self.seen.replaced);
-    }
-}
-
-/// The params of `initialize`.
-pub fn hello() -> Value {
-    json!({
-        "protocolVersion": 1,
-        "clientInfo": { "name": "agentplug", "version": env!("CARGO_PKG_VERSION") },
-        // None on purpose: the agent then uses its own file and terminal tools.
-        "clientCapabilities": {},
-    })
-}
-
-/// Everything that arrives before the prompt is sent. Updates are old history here: they go nowhere, so that
-/// neither their text, their usage nor their tool ids reach the live turn.
-struct StartUp<'a> {
-    profile: &'static AcpProfile,
-    emit: &'a Emitter,
-    last_update: Instant,
-}
-
-impl StartUp<'_> {
-    async fn warn(&self, text: String) {
-        self.emit.send(Message::log("warn", text)).await;
-    }
-
-    async fn wait_for_silence(&mut self, peer: &mut Peer) {
-        let until = Instant::now() + REPLAY_LIMIT;
-        loop {
-            let silent_at = until.min(self.last_update + REPLAY_QUIET);
-            tokio::select! {
-                biased;
-                event = peer.next() => match event {
-                    // The prompt will find out.
-                    Event::Closed(_) => return,
-                    other => self.event(other).await,
-                },
-                () = tokio::time::sleep_until(silent_at) => return,
-            }
-        }
-    }
-}
-
-impl Handler for StartUp<'_> {
-    async fn event(&mut self, event: Event) {
-        match event {
-            Event::Notification { method, .. } if is_update(&method) => self.last_update = Instant::now(),
-            Event::Request(request) => answer(request, false),
-            other => aside(other, self.profile, self.emit).await,
-        }
-    }
-}
-
-/// What is neither an update nor a request: a vendor's own notification, a foreign line.
-async fn aside(event: Event, profile: &AcpProfile, emit: &Emitter) {
-    match event {
-        Event::Notification { method, params } => {
-            if let Some(message) = profile.hooks.notification.and_then(|own| own(&method, params.text())) {
-                emit.send(message).await;
-            }
-        }
-        Event::Foreign { text, terminated } => {
-            let mut out = Output::default();
-            foreign(Line { text: &text, terminated }, &mut out);
-            for message in out.messages {
-                emit.send(message).await;
-            }
-        }
-        Event::Response { .. } | Event::Request(_) | Event::Closed(_) => {}
-    }
-}
-
-/// Every request gets exactly one answer; a silent client would make the agent wait for minutes.
-pub fn answer(request: ServerRequest, cancelling: bool) {
-    if request.method != "session/request_permission" {
-        let text = format!("method not found: {}", request.method);
-        return request.refuse(code::METHOD_NOT_FOUND, &text);
-    }
-    if cancelling {
-        return request.answer(&json!({ "outcome": { "outcome": "cancelled" } }));
-    }
-    match permission::choose(request.params.text()) {
-        Choice::Select(id) => {
-            request.answer(&json!({ "outcome": { "outcome": "selected", "optionId": id } }))
-        }
-        Choice::Nothing => {
-            request.refuse(code::INTERNAL_ERROR, "no auto-selectable permission option offered")
-        }
     }
 }
 

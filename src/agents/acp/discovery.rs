@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::dialogue::{answer, hello};
 use super::effort::{self, Choice};
 use super::fields::Fields;
+use super::incoming::{answer, hello};
 use super::profile::AcpProfile;
 use crate::process::env::ChildEnv;
 use crate::wire::rpc::{Config, Event, Handler, Payload, Peer, RpcError, Sink, Source};

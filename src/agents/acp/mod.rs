@@ -12,6 +12,7 @@ pub mod discovery;
 mod effort;
 mod errors;
 mod fields;
+mod incoming;
 mod mcp;
 mod names;
 mod permission;

@@ -27,6 +27,7 @@ pub struct Run {
     pub outcome: Outcome,
     /// Every frame of the client, in order.
     pub sent: Vec<Value>,
+    /// From the start to the end of the conversation.
     pub took: Duration,
 }
 
@@ -167,9 +168,13 @@ impl Setting {
             agent.rest().await;
         };
         // A client that hangs must fail the test, not hold it; time is paused, so this costs nothing.
-        let both = async { tokio::join!(conversation, scripted) };
-        tokio::time::timeout(Duration::from_secs(600), both).await.expect("the conversation ends");
-        let took = began.elapsed();
+        let timed = async {
+            conversation.await;
+            began.elapsed()
+        };
+        let both = async { tokio::join!(timed, scripted) };
+        let (took, ()) =
+            tokio::time::timeout(Duration::from_secs(600), both).await.expect("the conversation ends");
         let mut messages = Vec::new();
         while let Ok(message) = receiver.try_recv() {
             messages.push(message);

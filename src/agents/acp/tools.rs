@@ -53,7 +53,6 @@ impl ToolCalls {
         if self.open.contains_key(&id) {
             return self.update(frame, out);
         }
-        self.finished.remove(&id);
         let name = self.name(frame);
         let text = content::text(frame);
         let mut input = content::input(frame);

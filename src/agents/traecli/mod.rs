@@ -5,9 +5,9 @@ mod tests;
 
 use super::acp::{self, AcpProfile, Resume};
 use super::{Agent, no_check};
+use crate::contract::BlockedFlag;
 use crate::contract::limits::{DRAIN_AFTER_EXIT, IDLE_TIMEOUT};
 use crate::contract::provider::{standalone, value};
-use crate::contract::{BlockedFlag, Capabilities};
 
 const BLOCKED: &[BlockedFlag] = &[
     standalone("acp"),
@@ -28,7 +28,7 @@ pub static AGENT: Agent = Agent {
     min_version: None,
     blocked: BLOCKED,
     launch_header: "traecli acp serve",
-    capabilities: Capabilities { cost: true, ..acp::CAPABILITIES },
+    capabilities: acp::CAPABILITIES,
     idle_timeout: IDLE_TIMEOUT,
     drain: DRAIN_AFTER_EXIT,
     check: no_check,

@@ -48,6 +48,7 @@ async fn a_stop_is_told_to_the_agent_first() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_the_run_stays_a_timeout() {
     let run = Setting::new(&PLAIN)
+        .resume("s1")
         .turn(async |a| {
             let prompt = a.last.clone();
             a.stop(Stop::limit(Limit::Run, Duration::from_secs(1)));
@@ -56,8 +57,9 @@ async fn a_limit_of_the_run_stays_a_timeout() {
             a.fail(-32603, "Session not found", Value::Null).await;
         })
         .await;
-    assert_eq!((run.outcome.status, run.kind()), (RunStatus::Timeout, Some(FailureKind::Timeout)));
-    assert_eq!(run.outcome.resume_rejected, Some(false));
+    let o = &run.outcome;
+    assert_eq!((o.status, run.kind()), (RunStatus::Timeout, Some(FailureKind::Timeout)));
+    assert_eq!((o.resume_rejected, o.session_id.as_deref()), (Some(false), Some("s1")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,6 +223,7 @@ async fn a_history_no_provider_takes_rejects_the_resume() {
         (&LOADS, true, other, false),
         (&LOADS, false, bad, false),
         (&PLAIN, true, bad, false),
+        (&LOADS, true, "Error: messages[4]: content must not be empty, trying again", false),
     ] {
         let mut setting = Setting::new(profile);
         if resumed {

@@ -75,6 +75,9 @@ async fn endless_history_does_not_hold_the_prompt() {
         })
         .await;
     assert_eq!(run.outcome.status, RunStatus::Completed);
+    // The price: what still comes after two seconds of it counts as new.
+    assert_eq!(run.spoken()[0], Message::text("old"));
+    assert!(run.took < std::time::Duration::from_secs(11), "{:?}", run.took);
 }
 
 #[tokio::test(start_paused = true)]

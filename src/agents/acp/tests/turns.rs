@@ -125,8 +125,7 @@ async fn an_agent_that_never_falls_silent_or_never_leaves_does_not_hold_the_run(
         })
         .await;
     assert_eq!(run.outcome.status, RunStatus::Completed);
-    let last_frame_of_ours = run.methods().len();
-    assert_eq!(last_frame_of_ours, 3);
+    assert!(run.took < std::time::Duration::from_secs(6), "{:?}", run.took);
 }
 
 #[tokio::test(start_paused = true)]
