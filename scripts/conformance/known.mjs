@@ -15,6 +15,10 @@ export const KNOWN = {
     'cut.failure':
       'tries a broken connection again for longer than a run may take here, and no setting limits that',
   },
+  grok: {
+    'long-prompt.arrives':
+      'puts an excerpt of a very long prompt into the message and names a file with the whole',
+  },
   qwen: {
     'error-500.status':
       'tries an HTTP 500 again for longer than a run may take here, and no setting limits that',

@@ -219,7 +219,7 @@ export const SCENARIOS = [
         options: () => ({
           mcpConfig: {
             mcpServers: {
-              probe: { command: process.execPath, args: [MCP_SERVER], env: { PROBE_KEY: MCP_SECRET } },
+              plug_server: { command: process.execPath, args: [MCP_SERVER], env: { PROBE_KEY: MCP_SECRET } },
             },
           },
         }),
@@ -227,8 +227,9 @@ export const SCENARIOS = [
         checks: cli => ({
           status: status('completed'),
           'tool-offered': seen => {
+            // The tool, or the server by name where a CLI connects it beside the turn.
             const wanted = cli.capabilities.mcpConfig !== 'none'
-            const got = turnRequests(seen).some(request => request.text.includes('plug_probe'))
+            const got = turnRequests(seen).some(request => /plug_(probe|server)/.test(request.text))
             if (got === wanted) return undefined
             return `capabilities say ${cli.capabilities.mcpConfig}, the model was ${got ? '' : 'not '}offered the tool`
           },

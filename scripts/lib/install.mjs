@@ -80,7 +80,9 @@ async function installSource(id, source, { cache, log, signal }) {
   const folder = join(cache, `${id}-${source.version}`)
   const executable = join(folder, source.kind === 'pip' ? pipBin(source.bin) : npmBin(source))
   const stamp = join(folder, STAMP)
-  if (existsSync(stamp) && existsSync(executable)) return executable
+  // What was asked for then: a changed list of extras or flags is another installation.
+  const wanted = JSON.stringify(source)
+  if (existsSync(executable) && (await textOf(stamp)) === wanted) return executable
   await rm(stamp, { force: true })
   await mkdir(folder, { recursive: true })
   log(`Installing ${source.name} ${source.version} into ${folder}`)
@@ -92,7 +94,7 @@ async function installSource(id, source, { cache, log, signal }) {
         `Remove ${folder} and try again; install scripts must be allowed for this package.`,
     )
   }
-  await writeFile(stamp, JSON.stringify({ name: source.name, version: source.version }))
+  await writeFile(stamp, wanted)
   return executable
 }
 
@@ -153,14 +155,7 @@ async function runStep({ command, args, shell = false }, { id, source, folder, s
   )
 }
 
-/** Which CLIs a cache holds, for listings. */
-export async function installed(cache, id) {
-  try {
-    return JSON.parse(await readFile(join(cache, `${id}-${sourceOf(id).version}`, STAMP), 'utf8')).version
-  } catch {
-    return undefined
-  }
-}
+const textOf = file => readFile(file, 'utf8').catch(() => undefined)
 
 /** `PATH` with the given folders first. */
 export const withPath = (folders, path = process.env.PATH ?? '') =>

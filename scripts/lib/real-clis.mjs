@@ -267,7 +267,7 @@ stream_max_retries = 0
   hermes: {
     provider: 'hermes',
     usage: 'openai',
-    sources: [{ kind: 'pip', name: 'hermes-agent', extras: 'acp', version: '0.19.0', bin: 'hermes' }],
+    sources: [{ kind: 'pip', name: 'hermes-agent', extras: 'acp,mcp', version: '0.19.0', bin: 'hermes' }],
     configure: ({ home, url }) => ({
       model: undefined,
       env: { HERMES_HOME: join(home, '.hermes'), HERMES_YOLO_MODE: '1', HERMES_DISABLE_LAZY_INSTALLS: '1' },
