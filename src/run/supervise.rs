@@ -170,8 +170,12 @@ pub async fn supervise(
             polite_until = None;
             exit_by = Some(now);
         }
-        if read.as_ref().is_some_and(|r| r.error.is_some()) || link.stop_now.load(Ordering::SeqCst) {
+        if read.as_ref().is_some_and(|r| r.error.is_some()) {
             exit_by = Some(now);
+        } else if link.stop_now.load(Ordering::SeqCst) {
+            // Without a terminal event the stream broke off: the exit code that says why is on its way.
+            let soon = if terminal { now } else { now + DRAIN_AFTER_END };
+            exit_by = Some(exit_by.map_or(soon, |t| t.min(soon)));
         }
         if exit_by.is_none() && exit.is_none() && (terminal || read.is_some()) {
             exit_by = Some(now + if is_dialogue { AFTER_DIALOGUE } else { AFTER_TERMINAL });
