@@ -38,7 +38,7 @@ export const removeRoot = root => rm(root, { recursive: true, force: true, maxRe
 /**
  * @param {{ id: string, executable: string, path: string[] }} cli What `installCli` gave.
  * @param {{ url: string, root: string }} options `url`: of the scripted model. `root`: from `makeRoot`.
- * @returns {Promise<{ home: string, work: string, options: object }>} `options`: for `execute`
+ * @returns {Promise<{ home: string, work: string, options: { cwd: string, executablePath: string, env: { PATH: string, [name: string]: string } } }>} `options`: for `execute`
  */
 export async function makeSandbox(cli, { url, root }) {
   const [home, work, temp] = ['home', 'work', 'tmp'].map(name => join(root, name))
